@@ -1,0 +1,60 @@
+# Holdfast: `make run` and `make test` set up what they need; both can be run again, and offline.
+SHELL := /bin/bash
+VENV  := .venv
+BIN   := $(VENV)/bin
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+
+SOURCES := $(shell find src native CMakeLists.txt pyproject.toml README.md -type f -not -name '*.pyc')
+
+.PHONY: run test check native-test bench soak docs format clean
+.DELETE_ON_ERROR:
+
+run: $(VENV)/.built
+	$(BIN)/holdfast demo
+
+test: check native-test
+	$(BIN)/python -m pytest -m "not soak"
+
+check: $(VENV)/.test-deps $(VENV)/.built
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	scripts/clang-format $(BIN)/clang-format --dry-run --Werror
+	$(BIN)/mypy
+
+# Each native build has its own directory, so that a second run compiles nothing.
+native-test: $(VENV)/.test-deps
+	scripts/native-tests address,undefined thread
+
+bench: $(VENV)/.test-deps $(VENV)/.built
+	scripts/packages bench
+	$(BIN)/holdfast bench all --write docs/benchmarks.md
+
+soak: $(VENV)/.test-deps $(VENV)/.built
+	$(BIN)/python -m pytest -m soak --timeout 7200
+
+docs: $(VENV)/.test-deps $(VENV)/.built
+	$(BIN)/mkdocs build --strict
+
+format: $(VENV)/.test-deps
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+	scripts/clang-format $(BIN)/clang-format -i
+
+clean:
+	rm -rf $(VENV) build site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(VENV)/.build-deps: pyproject.toml scripts/packages
+	scripts/packages build
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	scripts/pip-install $(BIN)/python build run
+	touch $@
+
+$(VENV)/.test-deps: $(VENV)/.build-deps
+	scripts/packages test
+	scripts/pip-install $(BIN)/python test
+	touch $@
+
+$(VENV)/.built: $(VENV)/.build-deps $(SOURCES)
+	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --force-reinstall .
+	touch $@

@@ -1,0 +1,28 @@
+// The hash ring of src/holdfast/placement/ring.py, equal to it for every key.
+// Immutable after construction, so thread-safe; never blocks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace holdfast {
+
+class Ring {
+  public:
+    // The names must be distinct and virtual_nodes at least 1 (the binding checks both).
+    Ring(std::vector<std::string> nodes, std::uint32_t virtual_nodes);
+
+    // Indices into nodes() of the first `count` distinct owners of `key`; fewer if there are fewer.
+    std::vector<std::uint32_t> owners(std::string_view key, std::size_t count) const;
+
+    const std::vector<std::string>& nodes() const { return nodes_; }
+
+  private:
+    std::vector<std::string> nodes_;  // sorted
+    std::vector<std::uint64_t> positions_;
+    std::vector<std::uint32_t> owners_;  // of each position
+};
+
+}  // namespace holdfast

@@ -1,0 +1,6 @@
+// Each file of native/python binds one part of the core.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+void bind_placement(nanobind::module_& module);

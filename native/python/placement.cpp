@@ -1,0 +1,61 @@
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <set>
+#include <stdexcept>
+
+#include "base/hash.hpp"
+#include "placement/ring.hpp"
+#include "python/bind.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using holdfast::Ring;
+
+namespace {
+
+std::string_view as_view(const nb::bytes& data) {
+    return {data.c_str(), data.size()};
+}
+
+}  // namespace
+
+void bind_placement(nb::module_& module) {
+    module.def(
+        "xxh3_64",
+        [](const nb::bytes& data, std::uint64_t seed) {
+            return holdfast::xxh3_64(as_view(data), seed);
+        },
+        "data"_a, "seed"_a = 0, "XXH3 with 64 bits.");
+    module.def(
+        "xxh3_128", [](const nb::bytes& data) { return holdfast::xxh3_128_hex(as_view(data)); },
+        "data"_a, "XXH3 with 128 bits, in hexadecimal.");
+
+    nb::class_<Ring>(module, "Ring", "holdfast.placement.ring.Ring at full speed.")
+        .def(
+            "__init__",
+            [](Ring* self, std::vector<std::string> nodes, std::uint32_t virtual_nodes) {
+                if (std::set<std::string>(nodes.begin(), nodes.end()).size() != nodes.size())
+                    throw std::invalid_argument(
+                        "a node is named twice on the ring; names must differ");
+                if (virtual_nodes < 1)
+                    throw std::invalid_argument("0 virtual nodes; a node needs at least 1");
+                nb::gil_scoped_release release;
+                new (self) Ring(std::move(nodes), virtual_nodes);
+            },
+            "nodes"_a, "virtual_nodes"_a = 100)
+        .def_prop_ro(
+            "nodes", [](const Ring& self) { return self.nodes(); }, "Sorted names.")
+        .def(
+            "owners",
+            [](const Ring& self, const nb::bytes& key, std::size_t count) {
+                nb::list names;
+                for (std::uint32_t index : self.owners(as_view(key), count))
+                    names.append(nb::cast(self.nodes()[index]));
+                return names;
+            },
+            "key"_a, "count"_a = 1,
+            nb::sig("def owners(self, key: bytes, count: int = 1) -> list[str]"),
+            "The first `count` distinct nodes for `key`, fewer if there are fewer.");
+}

@@ -1,0 +1,40 @@
+"""What a benchmark answers: figures, each beside its target and what it was compared with."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """One measured number; `met` is None where there is no target or nothing could be measured."""
+
+    name: str
+    value: float | None
+    unit: str
+    target: str
+    met: bool | None
+    compared_with: str
+
+
+def at_most(name: str, value: float, limit: float, unit: str, compared_with: str) -> Figure:
+    """Return a figure that must not exceed `limit`."""
+    return Figure(name, value, unit, f"at most {limit:g}", value <= limit, compared_with)
+
+
+def at_least(name: str, value: float, limit: float, unit: str, compared_with: str) -> Figure:
+    """Return a figure that must reach `limit`."""
+    return Figure(name, value, unit, f"at least {limit:g}", value >= limit, compared_with)
+
+
+def shown(name: str, value: float, unit: str, compared_with: str = "") -> Figure:
+    """Return a figure that is only reported."""
+    return Figure(name, value, unit, "", None, compared_with)
+
+
+class Report(msgspec.Struct, frozen=True):
+    """One run of a benchmark; `invalid` says why its figures should not be quoted, if so."""
+
+    bench: str
+    figures: list[Figure]
+    invalid: list[str] = []
+    notes: list[str] = []

@@ -1,0 +1,92 @@
+"""Everything that Holdfast raises, as one small tree.
+
+Grouped by what a handler would do::
+
+    HoldfastError
+    ├── BadInput              fix the call: argument, key, setting or file is wrong     (ValueError)
+    │   └── KeyExists         the key holds other bytes: choose another key
+    ├── NotFound              nobody has it, nobody who might have had it was lost     (LookupError)
+    ├── TryAgain              the same call may succeed later                      (ConnectionError)
+    │   ├── Unavailable       nodes that may hold it cannot be reached
+    │   ├── NotEnoughNodes    fewer nodes answer than copies are wanted
+    │   ├── DeadlineMissed    an agent is too slow, stopped or cut off              (TimeoutError)
+    │   └── Busy              somebody else is writing the same key at this moment
+    ├── Full                  a tier has no room left: drop something, raise its capacity  (OSError)
+    ├── NoSession             no agents are running here: `holdfast up` starts them
+    ├── Refused               the other side does not trust us: job key, user, permissions
+    │                                                                           (PermissionError)
+    └── Damaged               bytes, a frame or a file are not what they must be         (OSError)
+
+Every message says in a sentence what happened, to what, and what to try.
+"""
+
+from __future__ import annotations
+
+
+class HoldfastError(Exception):
+    """The root of the tree; catch it to catch all that Holdfast raises by itself."""
+
+    #: What the `holdfast` command exits with; docs/reference/cli.md has the table.
+    exit_code = 1
+
+
+class BadInput(HoldfastError, ValueError):
+    """An argument, key, setting or file is wrong; nothing was changed."""
+
+    exit_code = 2
+
+
+class KeyExists(BadInput):
+    """The key is taken by other bytes; keys are written once."""
+
+
+class NotFound(HoldfastError, LookupError):
+    """No member has the object, and none that might have had it was lost."""
+
+    exit_code = 4
+
+
+class TryAgain(HoldfastError, ConnectionError):
+    """The same call may succeed later or through another agent."""
+
+    exit_code = 5
+
+
+class Unavailable(TryAgain):
+    """Members that may hold the object cannot be reached."""
+
+
+class NotEnoughNodes(TryAgain):
+    """Fewer nodes answer than copies are wanted."""
+
+
+class DeadlineMissed(TryAgain, TimeoutError):
+    """An agent did not answer within its deadline."""
+
+
+class Busy(TryAgain):
+    """Another writer holds the same key at this moment."""
+
+
+class Full(HoldfastError, OSError):
+    """A tier has no room left for the object."""
+
+    exit_code = 6
+
+
+class NoSession(HoldfastError):
+    """No agents are running where we looked."""
+
+    exit_code = 3
+
+
+class Refused(HoldfastError, PermissionError):
+    """Authentication failed, or files are open to others."""
+
+    exit_code = 7
+
+
+class Damaged(HoldfastError, OSError):
+    """Bytes did not match their checksum, a frame its format, or storage failed."""
+
+    exit_code = 8

@@ -1,0 +1,1 @@
+"""Who owns which object: pure functions of a list of nodes."""
