@@ -16,6 +16,6 @@ void bind_checksums(nb::module_& module) {
             return holdfast::crc32c(value, buffer.data(), buffer.size());
         },
         "data"_a, "value"_a = 0,
-        nb::sig("def crc32c(data: collections.abc.Buffer, value: int = 0) -> int"),
+        nb::sig("def crc32c(data: typing_extensions.Buffer, value: int = 0) -> int"),
         "CRC-32C of a contiguous buffer, after bytes whose checksum is `value`.");
 }

@@ -1,6 +1,9 @@
 """The C++ core of Holdfast: hashing, placement, store and transport."""
 
-from collections.abc import Buffer, Sequence
+from collections.abc import Sequence
+
+from typing_extensions import Buffer
+
 
 def crc32c(data: Buffer, value: int = 0) -> int:
     """CRC-32C of a contiguous buffer, after bytes whose checksum is `value`."""
@@ -15,6 +18,7 @@ class Ring:
     """holdfast.placement.ring.Ring at full speed."""
 
     def __init__(self, nodes: Sequence[str], virtual_nodes: int = 100) -> None: ...
+
     @property
     def nodes(self) -> list[str]:
         """Sorted names."""
