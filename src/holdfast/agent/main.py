@@ -18,6 +18,8 @@ from ..errors import Busy, HoldfastError
 from .control import Control
 from .services import Services
 
+_VIEW_WITHIN_MS = 60_000
+
 
 def main() -> None:
     """Run an agent until it is told to stop."""
@@ -56,8 +58,9 @@ def _serve(core: _core.Agent, settings: AgentSettings, address: str) -> None:
         nonlocal stopping
         stopping = True
 
+    control = Control(settings.node, settings.number, core, stop)
     services = Services()
-    services.register(Control(settings.node, settings.number, core, stop))
+    services.register(control)
     # A signal must wake the loop also when it arrives just before the wait.
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
@@ -73,9 +76,10 @@ def _serve(core: _core.Agent, settings: AgentSettings, address: str) -> None:
     core.start()
     _say(Ready(address=address))
     while not stopping:
-        ready = {descriptor for descriptor, _ in poll.poll()}
-        if sys.stdin.fileno() in ready:
-            break  # whoever started us is gone
+        patience = None if control.view.members else _VIEW_WITHIN_MS
+        ready = {descriptor for descriptor, _ in poll.poll(patience)}
+        if not ready or sys.stdin.fileno() in ready:
+            break  # whoever started us is gone, perhaps before the session was complete
         services.answer_waiting(core)
 
 
