@@ -38,8 +38,10 @@ def main() -> None:
     except HoldfastError as error:
         _say(Ready(error=str(error)))
         sys.exit(1)
-    _serve(core, settings, address)
+    orphaned = _serve(core, settings, address)
     core.stop()
+    if orphaned:
+        _clear_session(os.path.dirname(settings.socket.removeprefix("unix:")))
 
 
 def _listen(core: _core.Agent, settings: AgentSettings) -> str:
@@ -51,7 +53,8 @@ def _listen(core: _core.Agent, settings: AgentSettings) -> str:
     return core.listen(f"tcp:{settings.listen}:{settings.ports[-1]}")
 
 
-def _serve(core: _core.Agent, settings: AgentSettings, address: str) -> None:
+def _serve(core: _core.Agent, settings: AgentSettings, address: str) -> bool:
+    """Answer calls until told to stop, or until whoever started us is gone (True)."""
     stopping = False
 
     def stop() -> None:
@@ -79,8 +82,22 @@ def _serve(core: _core.Agent, settings: AgentSettings, address: str) -> None:
         patience = None if control.view.members else _VIEW_WITHIN_MS
         ready = {descriptor for descriptor, _ in poll.poll(patience)}
         if not ready or sys.stdin.fileno() in ready:
-            break  # whoever started us is gone, perhaps before the session was complete
+            return True  # perhaps before the session was complete
         services.answer_waiting(core)
+    return False
+
+
+def _clear_session(directory: str) -> None:
+    """Remove the session's directory if we are the last: nobody else is left to do it."""
+    try:
+        names = os.listdir(directory)
+        if any(name.endswith(".sock") for name in names):
+            return
+        for name in names:
+            os.unlink(f"{directory}/{name}")
+        os.rmdir(directory)
+    except FileNotFoundError:
+        pass  # another agent is doing the same
 
 
 def _say(ready: Ready) -> None:

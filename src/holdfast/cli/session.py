@@ -100,14 +100,15 @@ def _table(report: SessionStatus) -> Table:
     table = Table(title=f"session '{report.session}'")
     for column in ("node", "state"):
         table.add_column(column, no_wrap=True)
-    for column in ("pid", "objects", "memory", "of", "disk", "of", "puts", "gets", "bad"):
+    for column in ("objects", "memory", "of", "disk", "puts", "gets", "bad"):
         table.add_column(column, justify="right", no_wrap=True)
     for node in report.nodes:
-        row = [node.node, node.state, str(node.pid)]
+        row = [node.node, node.state]
         if node.tiers:
-            row.append(str(sum(tier["objects"] for tier in node.tiers.values())))
-            for tier in node.tiers.values():
-                row += [format_size(tier["bytes"]), format_size(tier["capacity"])]
+            memory, disk = node.tiers["memory"], node.tiers["disk"]
+            row.append(str(memory["objects"] + disk["objects"]))
+            row += [format_size(memory["bytes"]), format_size(memory["capacity"])]
+            row.append(format_size(disk["bytes"]))
             row += [str(node.counters[name]) for name in ("puts", "gets", "damaged")]
         table.add_row(*row, style=None if node.state == "up" else "red")
     return table

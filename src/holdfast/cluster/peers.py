@@ -54,11 +54,14 @@ class Peers:
         }
         self._ring = Ring(list(self._members), self._virtual_nodes)
 
-    def refresh(self) -> None:
-        """Ask an agent for its view, the local one first; keep ours if nobody answers."""
+    def refresh(self, now_or_never: bool = False) -> bool:
+        """Ask an agent for its view, the local one first; tells whether it was news.
+
+        Done at most so often, unless a decision hangs on it (`now_or_never`).
+        """
         now = time.monotonic()
-        if now - self._refreshed < _REFRESH_EVERY:
-            return
+        if now - self._refreshed < _REFRESH_EVERY and not now_or_never:
+            return False
         self._refreshed = now
         local_first = sorted(self.view.members, key=lambda member: member.node != self.node)
         for member in local_first:
@@ -72,15 +75,13 @@ class Peers:
                 self._avoided.add(member.node, time.monotonic())
                 continue
             view = msgspec.msgpack.decode(answer, type=View)
-            if view != self.view and view.members:
-                self._welcome(view)
-            return
-
-    def _welcome(self, view: View) -> None:
-        for member in view.members:
-            if self._members.get(member.node) != member:
-                self._avoided.remove(member.node)
-        self._use(view)
+            if view == self.view or not view.members:
+                return False
+            for newcomer in set(view.members) - set(self.view.members):
+                self._avoided.remove(newcomer.node)
+            self._use(view)
+            return True
+        return False
 
     def address(self, member: Member) -> str:
         """Return how to reach a member: the Unix socket of our own node, TCP for the others."""

@@ -182,7 +182,8 @@ class Objects:
                 # On its way or at rest? Its agent looks again, and drops a copy that is bad.
                 self._verify(address, name)
                 missing.append(member.node)
-        self._peers.refresh()
+        if self._peers.refresh(now_or_never=True):
+            return self._find(name, ask, local_first)  # members that we did not know
         lost = [f"{member.node} (lost)" for member in self._peers.view.lost]
         key = name.decode(errors="replace")
         if missing or lost:
