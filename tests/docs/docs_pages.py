@@ -3,8 +3,8 @@
 A page is run from top to bottom in an empty directory, with one namespace:
 
 - ```` ```python ```` is executed; a following ```` ```output ```` is what it must have printed.
-- ```` ```console ````: each line `$ command` is run by the shell and must exit with 0; the lines below it, if
-  any, are what it must print. `...` stands for anything.
+- ```` ```console ````: each line `$ command` is run by the shell and must exit with 0; the lines
+  below it, if any, are what it must print. `...` stands for anything.
 - `<!-- docs-test: exit 3 -->` before a console block: its last command must exit with 3.
 - `<!-- docs-test: skip, REASON -->` before a block: it is not run.
 """
