@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import gc
 import io
 import os
 import re
@@ -100,6 +101,8 @@ class PageRun:
             subprocess.run(
                 ["holdfast", "down", "--session", name], check=False, capture_output=True
             )
+        self._namespace.clear()
+        gc.collect()  # closes the connections of jobs that the page made
 
     def _make_run_dir(self) -> None:
         # `holdfast down` removes the directory of sessions with the last session.
