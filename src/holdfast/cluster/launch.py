@@ -144,8 +144,8 @@ class Recipe(msgspec.Struct, frozen=True):
 
 def start(recipe: Recipe) -> tuple[Session, list[Launched]]:
     """Start all agents of a session whose directory is new and empty; all or none."""
-    if not 1 <= recipe.nodes <= 1024:
-        raise BadInput(f"{recipe.nodes} nodes; start 1 to 1024 on one host")
+    if not isinstance(recipe.nodes, int) or not 1 <= recipe.nodes <= 1024:
+        raise BadInput(f"{recipe.nodes!r} nodes; start 1 to 1024 on one host")
     sessions.write_key(recipe.directory, recipe.key)
     launched: list[Launched] = []
     try:
@@ -153,7 +153,13 @@ def start(recipe: Recipe) -> tuple[Session, list[Launched]]:
             launched.append(recipe.launch(index))
         members = tuple(agent.wait_ready() for agent in launched)
         processes = {agent.settings.node: agent.as_process() for agent in launched}
-        session = Session(recipe.directory.name, time.time(), View(members), processes)
+        session = Session(
+            recipe.directory.name,
+            time.time(),
+            View(members),
+            processes,
+            recipe.config.virtual_nodes,
+        )
         sessions.write(recipe.directory, session)
         tell_view(session.view, recipe.key)
     except BaseException:

@@ -63,8 +63,8 @@ class Objects:
         name = encode_key(key)
         if tier not in _TIERS:
             raise BadInput(f"there is no tier {tier!r}; use 'memory' or 'disk'")
-        if copies < 1:
-            raise BadInput(f"{copies} copies; ask for at least 1")
+        if not isinstance(copies, int) or copies < 1:
+            raise BadInput(f"{copies!r} copies; ask for a whole number, at least 1")
         failed: dict[str, HoldfastError] = {}
         patience = time.monotonic() + self._peers.deadline * copies
         while True:
@@ -104,7 +104,10 @@ class Objects:
         """Receive an object into a writable buffer of at least its size; return its size."""
         name = encode_key(key)
         client, deadline = self._peers.client, self._peers.deadline
-        return self._find(name, lambda at: client.get_into(at, name, out, deadline=deadline))
+        try:
+            return self._find(name, lambda at: client.get_into(at, name, out, deadline=deadline))
+        except (TypeError, BufferError) as error:
+            raise BadInput(f"`out` must be a writable, contiguous buffer: {error}") from None
 
     def view(self, key: str | bytes) -> memoryview:
         """Return the bytes of an object read-only, mapped without a copy where they lie here."""
@@ -201,7 +204,9 @@ class Objects:
 
 def encode_key(key: str | bytes) -> bytes:
     """Return a key as it travels; text is UTF-8."""
-    name = key.encode("utf-8", "surrogateescape") if isinstance(key, str) else bytes(key)
+    if not isinstance(key, (str, bytes)):
+        raise BadInput(f"a key is a str or bytes, not {type(key).__name__}")
+    name = key.encode("utf-8", "surrogateescape") if isinstance(key, str) else key
     if not 1 <= len(name) <= MAX_KEY:
         raise BadInput(f"a key has 1 to {MAX_KEY} bytes, this one {len(name)}")
     return name
