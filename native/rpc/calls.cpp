@@ -28,6 +28,8 @@ Result<std::string> Calls::ask(std::string service, std::string method, std::str
                   : Result<std::string>(Status(Code::DeadlineMissed,
                                                "the agent's Python side did not answer in time"));
     waiting_.erase(id);
+    // Nobody waits for it any more: it must neither run later nor be kept.
+    std::erase_if(queue_, [id](const Call& call) { return call.id == id; });
     return result;
 }
 

@@ -110,7 +110,8 @@ Result<Connection::Read> Connection::read(Request& request) {
             if (would_block(errno)) return Read::More;
             return Read::Closed;  // reset by a peer that died: nothing to say about it
         }
-        last_active_ = Clock::now();
+        // A handshake gets its time once, however slowly its bytes trickle in.
+        if (trusted_) last_active_ = Clock::now();
         input_end_ += static_cast<std::size_t>(got);
     }
 }

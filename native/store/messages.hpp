@@ -16,7 +16,7 @@ struct PutMessage {
     std::string key;
     Tier tier = Tier::Memory;
     std::uint16_t copies = 1;         // wanted in all
-    std::vector<std::string> onward;  // addresses of the owners after this one
+    std::vector<std::string> onward = {};  // addresses of the owners after this one
     std::string encode() const;
     static Result<PutMessage> decode(const std::string& meta);
 };
