@@ -75,7 +75,7 @@ TEST_CASE("fifty readers at once make one read of the source") {
     for (Tier tier : {Tier::Memory, Tier::Disk}) {
         Node node;
         TempDir shared;
-        std::string bytes = random_bytes(6'000'000, 1), path = shared / "file";
+        std::string bytes = random_bytes(3'000'000, 1), path = shared / "file";
         write_file(path, bytes);
         auto message = message_for("key", path, tier);
         Opens opens(path);
@@ -140,52 +140,55 @@ TEST_CASE("a source that is not the one asked for is refused, and nothing is kep
     CHECK(node.store().usage(Tier::Memory).reserved == 0);
 }
 
-TEST_CASE("a source that changes or shrinks meanwhile is not kept, and nobody gets half of it") {
+TEST_CASE("what changed between the first byte and the last is served but not kept") {
+    StoreDir place;
     TempDir shared;
-    std::string bytes = random_bytes(8'000'000, 1), path = shared / "file";
-    int kept = 0;
-    for (int round = 0; round < 8; ++round) {
+    std::string bytes = random_bytes(1'000'000, 1), path = shared / "file";
+    enum { Untouched, Rewritten, Shortened };
+    for (int what : {Untouched, Rewritten, Shortened}) {
+        write_file(path, bytes);
+        Pool pool(1, 1);
+        Fills fills(*place.store, pool, 0);
+        std::latch gate(1);
+        pool.run(0, [&] { gate.wait(); });  // the fill opens its source, and reads it later
+        auto message = message_for("key" + std::to_string(what), path, Tier::Memory);
+        auto growing = fills.join(message, kPatience);
+        REQUIRE(growing.ok());
+        auto joined = fills.join(message, kPatience);
+        CHECK((joined.ok() && *joined == *growing));
+        std::string other = random_bytes(bytes.size(), 2);
+        if (what == Rewritten) write_file(path, other);
+        if (what == Shortened) REQUIRE(::truncate(path.c_str(), 1000) == 0);
+        gate.count_down();
+        CHECK(eventually([&] { return (*growing)->progress().ended; }));
+        auto progress = (*growing)->progress();
+        CHECK(progress.failed == (what == Shortened));
+        if (what == Untouched) CHECK(progress.crc == crc32c(0, bytes.data(), bytes.size()));
+        if (what == Rewritten) CHECK(progress.crc == crc32c(0, other.data(), other.size()));
+        pool.stop();
+        CHECK((place.store->find(message.key) != nullptr) == (what == Untouched));
+        CHECK(place.store->usage(Tier::Memory).reserved == 0);
+    }
+    CHECK(files_in(place.tier(Tier::Memory)) == 1);
+}
+
+TEST_CASE("a source that shrinks meanwhile gives everybody the whole of it or an error") {
+    TempDir shared;
+    std::string bytes = random_bytes(4'000'000, 1), path = shared / "file";
+    for (int round = 0; round < 4; ++round) {
         Node node;
         write_file(path, bytes);
-        auto message = message_for("key", path, Tier::Memory);
-        bool shrink = round % 2 == 1;
-        std::atomic<bool> changed{false};
+        auto message = message_for("key", path, round % 2 ? Tier::Disk : Tier::Memory);
         std::thread writer([&] {
-            std::this_thread::sleep_for(std::chrono::milliseconds(round));
-            if (shrink)
-                CHECK(::truncate(path.c_str(), 1000) == 0);
-            else
-                write_file(path, bytes + "more");
-            changed = true;
+            std::this_thread::sleep_for(std::chrono::milliseconds(2 * round));
+            CHECK(::truncate(path.c_str(), 1000) == 0);
         });
-        std::atomic<int> whole{0}, errors{0}, wrong{0};
-        std::vector<std::thread> readers;
-        for (int i = 0; i < 4; ++i) {
-            readers.emplace_back([&] {
-                Remote remote(kKey);
-                auto got = fill(remote, node.local, message);
-                if (!got.ok())
-                    ++errors;
-                else if (got->size() == bytes.size())
-                    ++whole;
-                else
-                    ++wrong;
-            });
-        }
-        for (auto& reader : readers) reader.join();
+        auto [right, errors] = read_at_once(node, message, bytes, 4);
         writer.join();
-        CHECK(wrong == 0);
-        CHECK(whole + errors == 4);
-        // If it was kept, it was whole before anything changed.
-        CHECK(eventually([&] { return node.store().usage(Tier::Memory).reserved == 0; }));
-        if (node.store().find("key")) {
-            ++kept;
-            CHECK(contents(node.store(), "key") == bytes);
-        } else {
-            CHECK(files_in(node.tier(Tier::Memory)) == 0);
-        }
+        CHECK(right + errors == 4);
+        CHECK(eventually([&] { return node.store().usage(message.tier).reserved == 0; }));
+        if (node.store().find("key")) CHECK(contents(node.store(), "key") == bytes);
     }
-    CHECK(kept < 8);
 }
 
 TEST_CASE("an agent that stops in the middle of fills leaves nothing") {
@@ -197,10 +200,10 @@ TEST_CASE("an agent that stops in the middle of fills leaves nothing") {
         std::string tier = node->tier(Tier::Memory), local = node->local;
         std::vector<std::thread> readers;
         for (int i = 0; i < 4; ++i) {
-            readers.emplace_back([&, i] {
+            auto message = message_for("key" + std::to_string(i), path, Tier::Memory);
+            readers.emplace_back([&, message] {
                 Remote remote(kKey);
-                auto key = "key" + std::to_string(i);
-                auto got = fill(remote, local, message_for(key, path, Tier::Memory));
+                auto got = fill(remote, local, message);
                 CHECK((got.ok() ? got->size() == 8'000'000
                                 : got.status().code() == Code::Unavailable));
             });
