@@ -48,7 +48,7 @@ std::optional<Calls::Call> Calls::next() {
 void Calls::answer(std::uint64_t id, Result<std::string> result) {
     std::lock_guard lock(mutex_);
     auto slot = waiting_.find(id);
-    if (slot == waiting_.end()) return;  // the caller has given up
+    if (slot == waiting_.end() || slot->second) return;  // given up, or answered
     slot->second.emplace(std::move(result));
     answered_.notify_all();
 }

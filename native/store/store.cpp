@@ -59,8 +59,7 @@ Status Store::reserve(Tier which, std::uint64_t footprint) {
                 std::string("the ") + kTierNames[static_cast<std::size_t>(which)] + " tier has " +
                     std::to_string(state.capacity - std::min(state.capacity, stays)) + " of " +
                     std::to_string(state.capacity) + " bytes left, not " +
-                    std::to_string(footprint) +
-                    "; drop objects or start with a larger capacity");
+                    std::to_string(footprint) + "; drop objects or start with a larger capacity");
         }
         auto victim = state.evictor.choose();
         if (!victim) {  // others are removing files at this moment
@@ -108,8 +107,7 @@ Result<Writer> Store::create(NewObject wanted) {
     object->tier = wanted.tier;
     object->has_source = wanted.has_source;
     object->copies = wanted.copies;
-    object->in_heap =
-        !wanted.has_source && wanted.size < kHeapLimit && wanted.tier == Tier::Memory;
+    object->in_heap = !wanted.has_source && wanted.size < kHeapLimit && wanted.tier == Tier::Memory;
     ObjectPtr existing;
     {
         std::lock_guard lock(mutex_);
@@ -128,8 +126,8 @@ Result<Writer> Store::create(NewObject wanted) {
         if (!existing->in_heap) {
             auto file = open_file(existing);
             if (!file.ok() && file.status().code() == Code::NotFound)
-                return Status(Code::Damaged, "the copy of '" + object->key +
-                                                 "' here was lost; put it again");
+                return Status(Code::Damaged,
+                              "the copy of '" + object->key + "' here was lost; put it again");
             if (!file.ok()) return file.take_status();
             writer.file_ = std::move(*file);
         }

@@ -1,8 +1,8 @@
 // The store of one node: an index of objects in two tiers with hard capacities.
 //
 // Thread-safe. find(), pin(), list() and usage() take a short lock and do no I/O; drop() unlinks a
-// file, which may block; create() and Writer write files; verify() reads them. Objects are immutable and
-// shared: a reader keeps what it found, whatever happens to the index.
+// file, which may block; create() and Writer write files; verify() reads them. Objects are
+// immutable and shared: a reader keeps what it found, whatever happens to the index.
 #pragma once
 
 #include <array>

@@ -105,8 +105,8 @@ TEST_CASE("a port or a socket in use is a clear refusal") {
     Node other;
     CHECK(other.agent().server().listen(node.tcp).status().code() == Code::Busy);
     CHECK(other.agent().server().listen(node.local).status().code() == Code::Busy);
-    for (std::string bad : {"", "tcp:", "tcp:localhost:1", "tcp:1.2.3.4:99999", "tcp:1.2.3.4:",
-                            "udp:1.2.3.4:5", "unix:", "tcp:[::1:5"})
+    for (std::string bad : {"", "tcp:", "tcp:localhost:1", "tcp:1.2.3.4:99999",
+                            "tcp:1.2.3.4:", "udp:1.2.3.4:5", "unix:", "tcp:[::1:5"})
         CHECK(Address::parse(bad).status().code() == Code::BadInput);
     CHECK(Address::parse("unix:/" + std::string(200, 'x')).status().code() == Code::BadInput);
     CHECK(Address::parse("tcp:[::1]:5").ok());

@@ -2,7 +2,6 @@
 #include "rpc/client.hpp"
 
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,12 +26,13 @@ int in_child(const std::function<int()>& child) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// The sockets of this process, by inode.
-std::set<ino_t> sockets() {
-    std::set<ino_t> found;
-    for (int fd = 0; fd < 1024; ++fd) {
-        struct stat info{};
-        if (::fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode)) found.insert(info.st_ino);
+// The sockets of this process, as "socket:[INODE]".
+std::set<std::string> sockets() {
+    std::set<std::string> found;
+    for (auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+        std::error_code closed;
+        auto target = std::filesystem::read_symlink(entry.path(), closed).string();
+        if (target.starts_with("socket:")) found.insert(target);
     }
     return found;
 }
@@ -79,7 +79,7 @@ TEST_CASE("a forked child works, shares no connection, and leaves the parent alo
     int code = in_child([&] {
         // Only the server's ends, which are not the client's affair, are left: half of them.
         std::size_t kept = 0;
-        for (ino_t inode : sockets()) kept += of_parent.contains(inode);
+        for (auto& socket : sockets()) kept += of_parent.contains(socket);
         if (kept != of_parent.size() - connections) return 1;
         auto got = get(remote, node.tcp, {"key"});
         if (!got.ok() || *got != bytes) return 2;
@@ -152,7 +152,8 @@ TEST_CASE("no descriptor is lost, whatever becomes of a request") {
 TEST_CASE("a descriptor that this process cannot take is an error, not an empty object") {
     Node node;
     Remote remote(kKey);
-    REQUIRE(remote.put({node.local}, "key", random_bytes(100'000, 1), Tier::Memory, kPatience).ok());
+    REQUIRE(
+        remote.put({node.local}, "key", random_bytes(100'000, 1), Tier::Memory, kPatience).ok());
     int code = in_child([&] {
         // In a child, since the limit would starve the agent as well.
         if (!get(remote, node.local, {"key"}).ok()) return 1;  // connected
@@ -188,8 +189,8 @@ TEST_CASE("close() ends those who wait") {
         client.close();
     });
     auto before = Clock::now();
-    auto reply = client.ask(node.local, {.op = Op::Call, .meta = CallMessage{"s", "m"}.encode()},
-                            kPatience);
+    auto reply =
+        client.ask(node.local, {.op = Op::Call, .meta = CallMessage{"s", "m"}.encode()}, kPatience);
     CHECK(reply.status().code() == Code::Unavailable);
     CHECK(Clock::now() - before < kPatience / 2);
     closer.join();

@@ -22,8 +22,11 @@ FillMessage message_for(const std::string& key, const std::string& path, Tier ti
         return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u +
                static_cast<std::uint64_t>(time.tv_nsec);
     };
-    return {key, path, {info.st_ino, static_cast<std::uint64_t>(info.st_size), ns(info.st_mtim),
-                        ns(info.st_ctim)}, tier};
+    return {
+        key,
+        path,
+        {info.st_ino, static_cast<std::uint64_t>(info.st_size), ns(info.st_mtim), ns(info.st_ctim)},
+        tier};
 }
 
 // Counts how often a file is opened.

@@ -41,8 +41,8 @@ inline std::vector<Sample> samples() {
 
 // Flips, overwrites, inserts, removes, repeats; some edits write a tempting number.
 inline void mutate(std::string& bytes, std::mt19937_64& random) {
-    static constexpr std::uint64_t kTempting[] = {0, 1, 0x7f, 0xff, 0xffff, 0x10000, 0x10001,
-                                                  0x7fffffff, 0xffffffff, ~std::uint64_t{0}};
+    static constexpr std::uint64_t kTempting[] = {
+        0, 1, 0x7f, 0xff, 0xffff, 0x10000, 0x10001, 0x7fffffff, 0xffffffff, ~std::uint64_t{0}};
     for (auto edits = 1 + random() % 4; edits > 0; --edits) {
         std::size_t at = bytes.empty() ? 0 : random() % bytes.size();
         switch (random() % 6) {

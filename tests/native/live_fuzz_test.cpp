@@ -19,7 +19,8 @@ TEST_CASE("an agent lives through thousands of spoilt frames, and a good client 
         Remote remote(kKey);
         for (int i = 0; !done || i < 20; ++i) {
             std::string key = "good" + std::to_string(i);
-            std::string bytes = random_bytes(i % 2 ? 2'000 : 100'000, static_cast<std::uint64_t>(i));
+            std::string bytes =
+                random_bytes(i % 2 ? 2'000 : 100'000, static_cast<std::uint64_t>(i));
             const std::string& address = i % 4 < 2 ? node.local : node.tcp;
             if (!remote.put({address}, key, bytes, Tier::Memory, kPatience).ok()) ++wrong;
             auto got = get(remote, address, {key});
@@ -35,7 +36,8 @@ TEST_CASE("an agent lives through thousands of spoilt frames, and a good client 
         const auto& seed = seeds[random() % seeds.size()];
         Header header;
         header.op = seed.op;
-        header.flags = static_cast<std::uint16_t>(random() % 4 ? 0 : random() & kAllFlags & ~kReply);
+        header.flags =
+            static_cast<std::uint16_t>(random() % 4 ? 0 : random() & kAllFlags & ~kReply);
         header.body_bytes = seed.body.size();
         header.body_crc = crc32c(0, seed.body.data(), seed.body.size());
         header.patience_ms = 10;
