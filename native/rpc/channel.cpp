@@ -51,12 +51,16 @@ Status Channel::prepare(const Patience& patience) {
     return {};
 }
 
-Result<Channel> Channel::dial(const Address& address, std::string_view job_key, Duration stall) {
-    Channel channel(Fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0)));
-    if (!channel.fd_) return system_failure(Code::Unavailable, "no socket", errno);
+Result<Channel> Channel::open(const Address& address) {
+    Fd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!fd) return system_failure(Code::Unavailable, "no socket", errno);
+    return Channel(std::move(fd));
+}
+
+Status Channel::connect(const Address& address, std::string_view job_key, Duration stall) {
     Patience patience(stall);
-    if (Status status = channel.prepare(patience); !status.ok()) return status;
-    while (::connect(channel.fd(), address.get(), address.size) != 0) {
+    if (Status status = prepare(patience); !status.ok()) return status;
+    while (::connect(fd(), address.get(), address.size) != 0) {
         if (errno == EISCONN) break;  // the attempt that a signal interrupted went on and succeeded
         if (errno == ECONNREFUSED || errno == ENOENT)
             return Status(Code::Unavailable, "nobody listens there");
@@ -64,10 +68,7 @@ Result<Channel> Channel::dial(const Address& address, std::string_view job_key, 
             !status.ok())
             return status;
     }
-    Status trusted =
-        address.is_unix() ? check_peer_uid(channel.fd()) : channel.handshake(job_key, patience);
-    if (!trusted.ok()) return trusted;
-    return channel;
+    return address.is_unix() ? check_peer_uid(fd()) : handshake(job_key, patience);
 }
 
 Status Channel::handshake(std::string_view job_key, const Patience& patience) {

@@ -1,6 +1,7 @@
 #include "rpc/client.hpp"
 
 #include <pthread.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstring>
@@ -13,6 +14,8 @@ namespace {
 constexpr std::size_t kIdlePerAddress = 16;
 // Shorter than the server's, so that it is the client who closes a connection first.
 constexpr auto kIdleTime = std::chrono::seconds(30);
+constexpr auto kLeastPatience = std::chrono::milliseconds(1);
+constexpr auto kMostPatience = std::chrono::hours(24);
 // Pieces of this size are still in the cache when their checksum is taken.
 constexpr std::size_t kPiece = 256 << 10;
 
@@ -70,16 +73,20 @@ void Client::abandon_after_fork() {
 // ---- the pool
 // ------------------------------------------------------------------------------------
 
+// They stand in the order of their return.
+void Client::drop_stale(std::vector<Idle>& connections, TimePoint now) {
+    auto fresh = std::find_if(connections.begin(), connections.end(),
+                              [&](const Idle& idle) { return idle.since > now - kIdleTime; });
+    for (auto idle = connections.begin(); idle != fresh; ++idle) open_.erase(idle->channel.fd());
+    connections.erase(connections.begin(), fresh);
+}
+
 std::unique_ptr<Channel> Client::take_idle(const std::string& address) {
     std::lock_guard lock(mutex_);
     auto found = idle_.find(address);
     if (found == idle_.end()) return nullptr;
     auto& connections = found->second;
-    auto oldest = Clock::now() - kIdleTime;
-    auto stale = std::find_if(connections.begin(), connections.end(),
-                              [&](const Idle& idle) { return idle.since > oldest; });
-    for (auto idle = connections.begin(); idle != stale; ++idle) open_.erase(idle->channel.fd());
-    connections.erase(connections.begin(), stale);
+    drop_stale(connections, Clock::now());
     if (connections.empty()) return nullptr;
     auto channel = std::make_unique<Channel>(std::move(connections.back().channel));
     connections.pop_back();
@@ -88,12 +95,19 @@ std::unique_ptr<Channel> Client::take_idle(const std::string& address) {
 
 void Client::give_back(const Address& address, Channel channel) {
     std::lock_guard lock(mutex_);
+    auto now = Clock::now();
+    if (now - last_sweep_ > kIdleTime) {  // also of agents that nobody asks any more
+        last_sweep_ = now;
+        for (auto& [other, connections] : idle_) drop_stale(connections, now);
+        std::erase_if(idle_, [](const auto& entry) { return entry.second.empty(); });
+    }
     auto& connections = idle_[address.text];
-    if (connections.size() >= kIdlePerAddress) {
-        open_.erase(channel.fd());
+    if (connections.size() < kIdlePerAddress && !closed_) {
+        connections.push_back({std::move(channel), now});
         return;
     }
-    connections.push_back({std::move(channel), Clock::now()});
+    open_.erase(channel.fd());
+    Fd closed = std::move(channel).take();
 }
 
 void Client::discard(Channel channel) {
@@ -117,10 +131,37 @@ void Client::close_idle() {
     idle_.clear();
 }
 
+void Client::close() {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    for (int fd : open_) ::shutdown(fd, SHUT_RDWR);
+}
+
+Result<Channel> Client::dial(const Address& address, Duration patience) {
+    std::unique_lock lock(mutex_);
+    if (closed_) return Status(Code::Unavailable, "this side is stopping");
+    auto channel = Channel::open(address);
+    if (!channel.ok()) return channel;
+    // Before it connects: a fork or close() in the middle must know of it.
+    open_.insert(channel->fd());
+    lock.unlock();
+    if (Status status = channel->connect(address, job_key_, patience); !status.ok()) {
+        discard(std::move(*channel));
+        return status;
+    }
+    return channel;
+}
+
 Result<Exchange> Client::ask(const std::string& address, const Question& question,
                              Duration patience) {
     auto parsed = Address::parse(address);
     if (!parsed.ok()) return parsed.take_status();
+    // The other side would cut us off for these, without a word.
+    if (question.meta.size() > kMaxMeta || question.announced_bytes > kMaxBody)
+        return Status(Code::BadInput, "the names in a request have at most " +
+                                          std::to_string(kMaxMeta) + " bytes, its body " +
+                                          std::to_string(kMaxBody));
+    patience = std::clamp<Duration>(patience, kLeastPatience, kMostPatience);
     if (auto idle = take_idle(address)) {
         auto exchange = attempt(*parsed, question, patience, std::move(*idle));
         // An idle connection may have been closed by an agent that is gone, or gone and back. All
@@ -130,12 +171,8 @@ Result<Exchange> Client::ask(const std::string& address, const Question& questio
             return exchange;
         forget(address);
     }
-    auto channel = Channel::dial(*parsed, job_key_, patience);
+    auto channel = dial(*parsed, patience);
     if (!channel.ok()) return channel.take_status().located(address);
-    {
-        std::lock_guard lock(mutex_);
-        open_.insert(channel->fd());
-    }
     return attempt(*parsed, question, patience, std::move(*channel));
 }
 
@@ -162,6 +199,7 @@ Exchange::~Exchange() {
 Status Exchange::send_question(const Question& question) {
     Header header;
     header.op = question.op;
+    header.request = request_ = client_->next_request_++;
     header.flags = question.flags;
     header.body_bytes = question.body.size() + question.announced_bytes;
     if (question.body.empty())
@@ -204,7 +242,8 @@ Status Exchange::read_reply() {
     if (Status status = fetch(kHeaderBytes); !status.ok()) return status;
     auto header = decode_header(ahead_.data());
     if (!header.ok()) return header.take_status();
-    if (!header->has(kReply)) return Status(Code::Damaged, "malformed frame: not a reply");
+    if (!header->has(kReply) || header->request != request_)
+        return Status(Code::Damaged, "malformed frame: not the reply to this request");
     reply_ = *header;
     ahead_at_ = kHeaderBytes;
     meta_.resize(reply_.meta_bytes);
@@ -222,6 +261,10 @@ Status Exchange::read_reply() {
         return Status(reply_.status, message, at);
     }
     clean_ = !has_body() && !reply_.has(kGoOn);
+    // The kernel leaves it out when this process has no number free.
+    if (reply_.has(kDescriptor) && !descriptor_)
+        return Status(Code::Busy,
+                      "this process has too many open files to be passed one; close some");
     patience_ = Patience(patience_.stall);
     patience_.allow(reply_.body_bytes);
     return {};

@@ -6,6 +6,8 @@
 // outlive its Client.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -67,6 +69,7 @@ class Exchange {
     Address address_;
     Channel channel_;
     Patience patience_;
+    std::uint64_t request_ = 0;  // its number, which the reply must bear
     Header reply_;
     std::string meta_;
     Fd descriptor_;
@@ -90,6 +93,9 @@ class Client {
     // Closes the connections that are idle.
     void close_idle();
 
+    // Ends all requests and refuses new ones, so that nobody waits for others at the end.
+    void close();
+
   private:
     friend class Exchange;
     struct Idle {
@@ -100,16 +106,21 @@ class Client {
 
     Result<Exchange> attempt(const Address& address, const Question& question, Duration patience,
                              Channel channel);
+    Result<Channel> dial(const Address& address, Duration patience);
     void give_back(const Address& address, Channel channel);
     void discard(Channel channel);
     std::unique_ptr<Channel> take_idle(const std::string& address);
     void forget(const std::string& address);  // its agent has been replaced
+    void drop_stale(std::vector<Idle>& connections, TimePoint now);
     void abandon_after_fork();
 
     const std::string job_key_;
     std::mutex mutex_;
     std::map<std::string, std::vector<Idle>, std::less<>> idle_;
     std::set<int> open_;  // every connection, idle or not: a forked child closes its copies
+    TimePoint last_sweep_ = Clock::now();
+    bool closed_ = false;
+    std::atomic<std::uint64_t> next_request_{1};
 };
 
 }  // namespace holdfast

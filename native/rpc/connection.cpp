@@ -110,7 +110,8 @@ Result<Connection::Read> Connection::read(Request& request) {
             if (would_block(errno)) return Read::More;
             return Read::Closed;  // reset by a peer that died: nothing to say about it
         }
-        last_active_ = Clock::now();
+        // A handshake gets its time once, however slowly its bytes trickle in.
+        if (trusted_) last_active_ = Clock::now();
         input_end_ += static_cast<std::size_t>(got);
     }
 }
@@ -225,7 +226,8 @@ Connection::Flush Connection::send_body(std::size_t& quota) {
     auto progress = grows->progress();
     // A source that failed midway: the reader must see that the body is not whole.
     if (progress.failed) return Flush::Broken;
-    if (out.body_sent < progress.bytes)
+    // What stands in the window counts as sent already, though it is not.
+    if (out.body_sent < progress.bytes || !out.window.empty())
         if (Flush result = send_file(grows->file(), progress.bytes, quota); result != Flush::Done)
             return result;
     if (!progress.ended) return Flush::NeedsGrowth;

@@ -14,15 +14,16 @@ namespace holdfast {
 namespace {
 
 constexpr auto kSweepEvery = std::chrono::seconds(1);
-constexpr auto kRest = std::chrono::seconds(120);       // between requests
-constexpr auto kUnfinished = std::chrono::seconds(30);  // within a handshake, a head or an answer
+// What one connection may ask before others have their turn.
+constexpr int kRequestsPerTurn = 32;
 
 }  // namespace
 
-Loop::Loop(Handler& handler, Pool& pool, std::size_t disk_lane, Traffic& traffic)
+Loop::Loop(Handler& handler, Pool& pool, std::size_t disk_lane, Silence silence, Traffic& traffic)
     : handler_(handler),
       pool_(pool),
       disk_lane_(disk_lane),
+      silence_(silence),
       traffic_(traffic),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -76,9 +77,15 @@ void Loop::turn() {
     std::array<epoll_event, 64> events;
     int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 1000);
     for (int i = 0; i < count && !stopping_; ++i) {
-        int fd = events[static_cast<std::size_t>(i)].data.fd;
+        auto [ready, data] = events[static_cast<std::size_t>(i)];
+        int fd = data.fd;
         if (auto found = watched_.find(fd); found != watched_.end()) {
-            on_ready(std::shared_ptr(found->second.connection));
+            auto connection = found->second.connection;
+            // Who waits for a file to grow neither reads nor writes, so would not notice.
+            if (found->second.events == 0 && (ready & (EPOLLHUP | EPOLLERR)) != 0)
+                close(connection);
+            else
+                on_ready(connection);
             continue;
         }
         for (auto& listener : listeners_) {
@@ -108,7 +115,7 @@ void Loop::sweep() {
     for (auto& [fd, watched] : watched_) {
         auto& connection = watched.connection;
         auto silent = last_sweep_ - connection->last_active();
-        if (silent > (connection->resting() ? Duration(kRest) : Duration(kUnfinished)))
+        if (silent > (connection->resting() ? silence_.resting : silence_.unfinished))
             late.push_back(connection);
     }
     for (auto& connection : late) close(connection);
@@ -148,7 +155,7 @@ void Loop::on_ready(const std::shared_ptr<Connection>& connection) {
 
 void Loop::read_requests(const std::shared_ptr<Connection>& connection) {
     Request request;
-    for (;;) {
+    for (int left = kRequestsPerTurn; left > 0; --left) {
         auto read = connection->read(request);
         if (!read.ok()) {
             ++traffic_.refused;
@@ -170,6 +177,8 @@ void Loop::read_requests(const std::shared_ptr<Connection>& connection) {
         connection->answer(std::get<Answer>(std::move(outcome)));
         if (!send(connection)) return;
     }
+    // More may have been read already, of which epoll knows nothing: being writable brings us back.
+    watch(connection, EPOLLIN | EPOLLOUT);
 }
 
 bool Loop::send(const std::shared_ptr<Connection>& connection) {

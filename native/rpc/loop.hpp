@@ -25,9 +25,15 @@ struct Traffic {
     std::atomic<std::uint64_t> refused{0};  // connections
 };
 
+// How long a connection may be silent.
+struct Silence {
+    Duration resting = std::chrono::seconds(120);    // between requests
+    Duration unfinished = std::chrono::seconds(30);  // within a handshake, a head or an answer
+};
+
 class Loop {
   public:
-    Loop(Handler& handler, Pool& pool, std::size_t disk_lane, Traffic& traffic);
+    Loop(Handler& handler, Pool& pool, std::size_t disk_lane, Silence silence, Traffic& traffic);
     ~Loop();  // stops
 
     void start();
@@ -64,6 +70,7 @@ class Loop {
     Handler& handler_;
     Pool& pool_;
     const std::size_t disk_lane_;
+    const Silence silence_;
     Traffic& traffic_;
     Fd epoll_, wake_;
     std::thread thread_;
