@@ -9,7 +9,7 @@ import typer
 
 from .. import __version__
 from ..errors import HoldfastError
-from . import bench
+from .bench import bench
 
 app = typer.Typer(
     name="holdfast",
@@ -20,7 +20,7 @@ app = typer.Typer(
 )
 
 
-app.add_typer(bench.app, name="bench")
+app.command()(bench)
 
 
 @app.callback()
