@@ -52,10 +52,16 @@ nb::dict counters(Agent& agent) {
 }  // namespace
 
 void bind_agent(nb::module_& module) {
-    nb::dict codes;
-    for (std::uint16_t code = 0; code <= kLastCode; ++code)
-        codes[name_of(static_cast<Code>(code))] = code;
-    module.attr("STATUS_CODES") = codes;
+    module.def(
+        "status_codes",
+        [] {
+            nb::dict codes;
+            for (std::uint16_t code = 0; code <= kLastCode; ++code)
+                codes[name_of(static_cast<Code>(code))] = code;
+            return codes;
+        },
+        nb::sig("def status_codes() -> dict[str, int]"),
+        "Numbers of the failures on the wire, by the name of their exception.");
 
     nb::class_<Agent>(module, "Agent", "Store and server of one node.")
         .def(nb::new_([](const nb::bytes& job_key, const std::string& memory_dir,

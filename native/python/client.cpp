@@ -118,7 +118,7 @@ void bind_client(nb::module_& module) {
             },
             "owners"_a, "key"_a, "data"_a, "tier"_a = Tier::Memory, "deadline"_a = 5.0,
             nb::sig("def put(self, owners: collections.abc.Sequence[str], key: bytes, data: "
-                    "typing_extensions.Buffer, tier: Tier = Tier.MEMORY, deadline: float = 5.0) -> "
+                    "typing_extensions.Buffer, tier: Tier = ..., deadline: float = 5.0) -> "
                     "None"),
             "Store `data` at all owners, in order; returns when all have verified it.")
         .def(
@@ -173,7 +173,7 @@ void bind_client(nb::module_& module) {
             "address"_a, "key"_a, "path"_a, "identity"_a, "tier"_a = Tier::Memory,
             "deadline"_a = 5.0,
             nb::sig("def fill(self, address: str, key: bytes, path: bytes, identity: tuple[int, "
-                    "int, int, int], tier: Tier = Tier.MEMORY, deadline: float = 5.0) -> bytes"),
+                    "int, int, int], tier: Tier = ..., deadline: float = 5.0) -> bytes"),
             "Bytes of a file that the agent reads once and keeps under `key`.\n\n"
             "`identity` is inode, size, mtime and ctime in ns, as the caller saw them.")
         .def(
@@ -187,7 +187,7 @@ void bind_client(nb::module_& module) {
             },
             "address"_a, "key"_a, "source"_a, "tier"_a = Tier::Memory, "deadline"_a = 5.0,
             nb::sig("def pull(self, address: str, key: bytes, source: str, tier: Tier = "
-                    "Tier.MEMORY, deadline: float = 5.0) -> ObjectInfo"),
+                    "..., deadline: float = 5.0) -> ObjectInfo"),
             "Make the agent copy an object from the agent at `source`.")
         .def(
             "stat",
@@ -209,7 +209,7 @@ void bind_client(nb::module_& module) {
             "address"_a, "key"_a, "deadline"_a = 5.0,
             "Make the agent read its copy again; a bad one is dropped and raises Damaged.")
         .def(
-            "list",
+            "list_page",
             [](Remote& self, const std::string& address, const nb::bytes& prefix,
                const nb::bytes& after, double deadline) {
                 ListMessage message{as_string(prefix), as_string(after)};
@@ -219,7 +219,7 @@ void bind_client(nb::module_& module) {
                 return std::make_tuple(page.objects, page.more);
             },
             "address"_a, "prefix"_a = nb::bytes(""), "after"_a = nb::bytes(""), "deadline"_a = 5.0,
-            nb::sig("def list(self, address: str, prefix: bytes = b'', after: bytes = b'', "
+            nb::sig("def list_page(self, address: str, prefix: bytes = b'', after: bytes = b'', "
                     "deadline: float = 5.0) -> tuple[list[ObjectInfo], bool]"),
             "A page of objects in the order of keys, and whether there are more.")
         .def(

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 import enum
 
-import Tier
 from typing_extensions import Buffer
 
 
@@ -68,7 +67,7 @@ class Client:
 
     def __init__(self, job_key: bytes) -> None: ...
 
-    def put(self, owners: Sequence[str], key: bytes, data: Buffer, tier: Tier = Tier.MEMORY, deadline: float = 5.0) -> None:
+    def put(self, owners: Sequence[str], key: bytes, data: Buffer, tier: Tier = ..., deadline: float = 5.0) -> None:
         """
         Store `data` at all owners, in order; returns when all have verified it.
         """
@@ -84,14 +83,14 @@ class Client:
         A read-only descriptor and the size where the agent can pass one, else the bytes.
         """
 
-    def fill(self, address: str, key: bytes, path: bytes, identity: tuple[int, int, int, int], tier: Tier = Tier.MEMORY, deadline: float = 5.0) -> bytes:
+    def fill(self, address: str, key: bytes, path: bytes, identity: tuple[int, int, int, int], tier: Tier = ..., deadline: float = 5.0) -> bytes:
         """
         Bytes of a file that the agent reads once and keeps under `key`.
 
         `identity` is inode, size, mtime and ctime in ns, as the caller saw them.
         """
 
-    def pull(self, address: str, key: bytes, source: str, tier: Tier = Tier.MEMORY, deadline: float = 5.0) -> ObjectInfo:
+    def pull(self, address: str, key: bytes, source: str, tier: Tier = ..., deadline: float = 5.0) -> ObjectInfo:
         """Make the agent copy an object from the agent at `source`."""
 
     def stat(self, address: str, key: bytes, deadline: float = 5.0) -> ObjectInfo: ...
@@ -101,7 +100,7 @@ class Client:
         Make the agent read its copy again; a bad one is dropped and raises Damaged.
         """
 
-    def list(self, address: str, prefix: bytes = b'', after: bytes = b'', deadline: float = 5.0) -> tuple[list[ObjectInfo], bool]:
+    def list_page(self, address: str, prefix: bytes = b'', after: bytes = b'', deadline: float = 5.0) -> tuple[list[ObjectInfo], bool]:
         """A page of objects in the order of keys, and whether there are more."""
 
     def drop(self, address: str, key: bytes, deadline: float = 5.0) -> None: ...
@@ -115,7 +114,8 @@ class Client:
     def forget(self, address: str) -> None:
         """Close the idle connections to an address."""
 
-STATUS_CODES: dict = ...
+def status_codes() -> dict[str, int]:
+    """Numbers of the failures on the wire, by the name of their exception."""
 
 class Agent:
     """Store and server of one node."""

@@ -1,0 +1,85 @@
+"""The agent's process: settings on standard input, `Ready` on standard output, then the loop.
+
+Imports here are few on purpose: thousands of agents start at once, from a shared file system.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+
+import msgspec
+
+from .. import _core
+from ..cluster.settings import AgentSettings, Ready
+from ..errors import Busy, HoldfastError
+from .control import Control
+from .services import Services
+
+
+def main() -> None:
+    """Run an agent until it is told to stop."""
+    settings = msgspec.json.decode(sys.stdin.buffer.readline(), type=AgentSettings)
+    try:
+        core = _core.Agent(
+            bytes.fromhex(settings.job_key),
+            settings.memory_dir,
+            settings.memory,
+            settings.disk_dir,
+            settings.disk,
+            settings.scrub_rate,
+        )
+        core.listen(settings.socket)
+        address = _listen(core, settings)
+    except HoldfastError as error:
+        _say(Ready(error=str(error)))
+        sys.exit(1)
+    _serve(core, settings, address)
+    core.stop()
+
+
+def _listen(core: _core.Agent, settings: AgentSettings) -> str:
+    for port in settings.ports[:-1]:
+        try:
+            return core.listen(f"tcp:{settings.listen}:{port}")
+        except Busy:  # somebody has this port: the next one will do
+            continue
+    return core.listen(f"tcp:{settings.listen}:{settings.ports[-1]}")
+
+
+def _serve(core: _core.Agent, settings: AgentSettings, address: str) -> None:
+    stopping = False
+
+    def stop() -> None:
+        nonlocal stopping
+        stopping = True
+
+    services = Services()
+    services.register(Control(settings.node, settings.number, core, stop))
+    # A signal must wake the loop also when it arrives just before the wait.
+    wake_read, wake_write = os.pipe()
+    os.set_blocking(wake_write, False)
+    signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop())
+
+    poll = select.poll()
+    poll.register(core.fileno(), select.POLLIN)
+    poll.register(wake_read, select.POLLIN)
+    if settings.lifeline:
+        poll.register(sys.stdin.fileno(), select.POLLIN)
+    core.start()
+    _say(Ready(address=address))
+    while not stopping:
+        ready = {descriptor for descriptor, _ in poll.poll()}
+        if sys.stdin.fileno() in ready:
+            break  # whoever started us is gone
+        services.answer_waiting(core)
+
+
+def _say(ready: Ready) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(ready) + b"\n")
+    sys.stdout.buffer.flush()
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # the reader has read its line and is gone

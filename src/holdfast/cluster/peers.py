@@ -1,0 +1,121 @@
+"""The agents of a session as a client sees them: who owns a key, and how to reach whom."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from .._core import Client, Ring
+from ..config import Config
+from ..errors import BadInput, HoldfastError, NoSession, NotEnoughNodes, TryAgain
+from ..membership.view import Member, View
+from . import session as sessions
+from .avoid import Avoided
+
+#: How many owners are looked up at first; a key is rarely sought further.
+_FIRST = 4
+#: A view is asked for at most this often, however many requests fail.
+_REFRESH_EVERY = 0.2
+
+
+class Peers:
+    """Routing for one client: a view, its ring, and the nodes to avoid. Safe for threads."""
+
+    def __init__(self, directory: Path, config: Config, node: str = "") -> None:
+        self._directory = directory
+        self._virtual_nodes = config.virtual_nodes
+        self.deadline = config.deadline
+        self.client = Client(sessions.read_key(directory))
+        self._avoided = Avoided(config.avoid)
+        self._refreshed = 0.0
+        view = sessions.read(directory).view
+        wanted = node or config.node
+        if wanted and view.node(wanted) is None:
+            names = ", ".join(member.node for member in view.members)
+            raise BadInput(f"there is no node {wanted!r} in this session; it has {names}")
+        if not view.members:
+            raise NoSession(f"session {directory.name!r} has no agents; start it again")
+        self.node = wanted or view.members[0].node
+        self._use(view)
+        self.refresh()
+
+    def _use(self, view: View) -> None:
+        self.view = view
+        self._members = {member.node: member for member in view.members}
+        self._by_address = {
+            address: member
+            for member in view.members
+            for address in (member.address, member.socket)
+        }
+        self._ring = Ring(list(self._members), self._virtual_nodes)
+
+    def refresh(self) -> None:
+        """Ask an agent for its view, the local one first; keep ours if nobody answers."""
+        now = time.monotonic()
+        if now - self._refreshed < _REFRESH_EVERY:
+            return
+        self._refreshed = now
+        local_first = sorted(self.view.members, key=lambda member: member.node != self.node)
+        for member in local_first:
+            if self._avoids(member):
+                continue
+            try:
+                answer = self.client.call(
+                    self.address(member), "agent", "view", b"", deadline=self.deadline
+                )
+            except TryAgain:
+                self._avoided.add(member.node, time.monotonic())
+                continue
+            view = msgspec.msgpack.decode(answer, type=View)
+            if view != self.view and view.members:
+                self._welcome(view)
+            return
+
+    def _welcome(self, view: View) -> None:
+        for member in view.members:
+            if self._members.get(member.node) != member:
+                self._avoided.remove(member.node)
+        self._use(view)
+
+    def address(self, member: Member) -> str:
+        """Return how to reach a member: the Unix socket of our own node, TCP for the others."""
+        return member.socket if member.node == self.node else member.address
+
+    def owners(self, key: bytes, count: int) -> list[Member]:
+        """Return the first `count` nodes on the ring for `key`."""
+        return [self._members[node] for node in self._ring.owners(key, count)]
+
+    def candidates(self, key: bytes) -> Iterator[Member]:
+        """Yield the owners in order, then every member; those to avoid come last."""
+        if self._avoided:
+            yield from sorted(self.owners(key, len(self._members)), key=self._avoids)
+            return
+        first = self._ring.owners(key, _FIRST)
+        for node in first:
+            yield self._members[node]
+        if len(self._members) > len(first):
+            yield from self.owners(key, len(self._members))[len(first) :]
+
+    def choose(self, key: bytes, copies: int, failed: Mapping[str, HoldfastError]) -> list[Member]:
+        """Return the owners for a put: not those who `failed` it, others to avoid only at need."""
+        left = [m for m in self.owners(key, len(self._members)) if m.node not in failed]
+        if len(left) < copies:
+            cause = "".join(f"; {node}: {error}" for node, error in failed.items())
+            raise NotEnoughNodes(
+                f"{copies} copies need as many nodes, and {len(left)} of "
+                f"{len(self._members)} are there{cause}"
+            )
+        return sorted(left, key=self._avoids)[:copies] if self._avoided else left[:copies]
+
+    def failed(self, error: HoldfastError) -> Member | None:
+        """Note who failed a request, by where the error happened; gives the member if known."""
+        member = self._by_address.get(getattr(error, "at", ""))
+        if member is not None:
+            self._avoided.add(member.node, time.monotonic())
+        return member
+
+    def _avoids(self, member: Member) -> bool:
+        return (member.node, time.monotonic()) in self._avoided
