@@ -19,10 +19,10 @@ from .report import print_report
 BENCHES: dict[str, str] = {"core": "holdfast.cli.bench.core"}
 
 
-def run(name: str) -> Report:
-    """Run benchmark `name`, and judge whether the machine was itself meanwhile."""
+def measure(name: str) -> Report:
+    """Run benchmark `name`."""
     report: Report = import_module(BENCHES[name]).run()
-    return baselines.judge(report, baselines.recorded(machine.fingerprint()))
+    return report
 
 
 def bench(
@@ -45,9 +45,12 @@ def bench(
     if record:
         baselines.check_checkout()
 
-    reports = [run(each) for each in (BENCHES if name == "all" else [name])]
+    here = machine.fingerprint()
+    known = baselines.recorded(here)
+    names = list(BENCHES) if name == "all" else [name]
+    reports = [baselines.judge(measure(each), known) for each in names]
     if record:
-        baselines.record(machine.fingerprint(), reports)
+        baselines.record(here, reports)
     if write is not None:
         write.write_text(page.render(reports, machine.describe()), encoding="utf-8")
     if as_json:

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import median
+from time import perf_counter
+from typing import TypeVar
+
+T = TypeVar("T")
 
 ROUNDS = 9
 
@@ -32,3 +36,18 @@ def interleave(contestants: Mapping[str, Callable[[], float]], rounds: int = ROU
         for name in names if turn % 2 == 0 else reversed(names):
             samples[name].append(contestants[name]())
     return samples
+
+
+def median_time(
+    action: Callable[[], T], milliseconds: int, after: Callable[[T], object] | None = None
+) -> float:
+    """Repeat `action` for some time; return the median of its seconds, without those of `after`."""
+    seconds: list[float] = []
+    end = perf_counter() + milliseconds / 1000
+    while not seconds or perf_counter() < end:
+        before = perf_counter()
+        result = action()
+        seconds.append(perf_counter() - before)
+        if after is not None:
+            after(result)
+    return median(seconds)

@@ -38,6 +38,7 @@ def _section(report: Report) -> Iterable[str]:
     yield ""
     if report.invalid:
         yield '!!! warning "This run is invalid"'
+        yield ""
         yield from (f"    - {reason}" for reason in report.invalid)
         yield ""
     yield _row(("figure", "value", "target", "met", "compared with"))

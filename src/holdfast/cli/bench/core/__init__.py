@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from ..figures import Report
-from . import agents, gets, peers, puts
+from . import agents, puts, redis, round_trips, transfers
 from .stage import Stage
 
 
 def run() -> Report:
     """Measure the core; takes about two minutes."""
-    figures = []
-    baselines: dict[str, float] = {}
-    notes = []
     with Stage() as stage:
-        for part in (gets.run(stage), peers.run(stage), puts.run(stage), agents.run()):
-            figures += part.figures
-            baselines |= part.baselines
-            notes += part.notes
-    return Report("core", figures, baselines, notes=notes)
+        parts = [part.run(stage) for part in (round_trips, transfers, redis, puts)]
+    parts.append(agents.run())
+    return Report(
+        "core",
+        [figure for part in parts for figure in part.figures],
+        {name: rate for part in parts for name, rate in part.baselines.items()},
+        notes=[note for part in parts for note in part.notes],
+    )
