@@ -68,8 +68,7 @@ int connect_to(const char* text) {
     int fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, &address.any, size) != 0) die(text);
     int on = 1;
-    if (address.any.sa_family == AF_INET)
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (address.any.sa_family == AF_INET) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return fd;
 }
 
