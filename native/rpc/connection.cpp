@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "rpc/body.hpp"
 #include "rpc/wire.hpp"
@@ -101,7 +102,9 @@ Result<Connection::Read> Connection::read(Request& request) {
             }
             if (input_.size() < head) input_.resize(head);
         }
-        auto got = ::recv(fd_.get(), input_.data() + input_end_, input_.size() - input_end_, 0);
+        if (std::exchange(drained_, false)) return Read::More;
+        std::size_t room = input_.size() - input_end_;
+        auto got = ::recv(fd_.get(), input_.data() + input_end_, room, 0);
         if (got == 0) {
             if (input_end_ > 0) return Status(Code::Damaged, "truncated frame");
             return Read::Closed;
@@ -112,6 +115,7 @@ Result<Connection::Read> Connection::read(Request& request) {
         }
         last_active_ = Clock::now();
         input_end_ += static_cast<std::size_t>(got);
+        drained_ = static_cast<std::size_t>(got) < room;
     }
 }
 
