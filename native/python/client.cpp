@@ -254,7 +254,6 @@ void bind_client(nb::module_& module) {
             "address"_a, "service"_a, "method"_a, "message"_a, "deadline"_a = 5.0,
             "Ask a service on the Python side of an agent.")
         .def(
-            "forget",
-            [](Remote& self, const std::string& address) { self.client().forget(address); },
-            "address"_a, "Close the idle connections to an address.");
+            "close", [](Remote& self) { self.client().close_idle(); },
+            "Close the connections that are idle; the next request opens new ones.");
 }

@@ -110,6 +110,13 @@ void Client::forget(const std::string& address) {
     idle_.erase(found);
 }
 
+void Client::close_idle() {
+    std::lock_guard lock(mutex_);
+    for (auto& [address, connections] : idle_)
+        for (auto& idle : connections) open_.erase(idle.channel.fd());
+    idle_.clear();
+}
+
 Result<Exchange> Client::ask(const std::string& address, const Question& question,
                              Duration patience) {
     if (auto idle = take_idle(address)) {

@@ -103,8 +103,8 @@ class Client {
     // as that failure, with the address where it happened.
     Result<Exchange> ask(const std::string& address, const Question& question, Duration patience);
 
-    // Forgets the idle connections to an address (its agent has been replaced).
-    void forget(const std::string& address);
+    // Closes the connections that are idle.
+    void close_idle();
 
   private:
     friend class Exchange;
@@ -119,6 +119,7 @@ class Client {
     void give_back(const std::string& address, Channel channel);
     void discard(Channel channel);
     std::optional<Channel> take_idle(const std::string& address);
+    void forget(const std::string& address);  // its agent has been replaced
     void abandon_after_fork();
 
     const std::string job_key_;

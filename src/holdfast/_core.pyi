@@ -111,8 +111,8 @@ class Client:
     def call(self, address: str, service: str, method: str, message: bytes, deadline: float = 5.0) -> bytes:
         """Ask a service on the Python side of an agent."""
 
-    def forget(self, address: str) -> None:
-        """Close the idle connections to an address."""
+    def close(self) -> None:
+        """Close the connections that are idle; the next request opens new ones."""
 
 def status_codes() -> dict[str, int]:
     """Numbers of the failures on the wire, by the name of their exception."""

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 from . import config as settings
 from .cluster import session as sessions
 from .cluster.local import LocalAgents
 from .cluster.peers import Peers
 from .objects import Objects
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class Job:
@@ -28,6 +32,21 @@ class Job:
     def nodes(self) -> list[str]:
         """The nodes of the session."""
         return [member.node for member in self._peers.view.members]
+
+    def close(self) -> None:
+        """Close the connections; not needed at the end of a program."""
+        self._peers.client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
     def __repr__(self) -> str:
         return f"<Job through {self.node} of {len(self.nodes)} nodes>"

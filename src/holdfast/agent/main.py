@@ -18,6 +18,8 @@ from ..errors import Busy, HoldfastError
 from .control import Control
 from .services import Services
 
+_VIEW_WITHIN_MS = 60_000
+
 
 def main() -> None:
     """Run an agent until it is told to stop."""
@@ -36,8 +38,10 @@ def main() -> None:
     except HoldfastError as error:
         _say(Ready(error=str(error)))
         sys.exit(1)
-    _serve(core, settings, address)
+    orphaned = _serve(core, settings, address)
     core.stop()
+    if orphaned:
+        _clear_session(os.path.dirname(settings.socket.removeprefix("unix:")))
 
 
 def _listen(core: _core.Agent, settings: AgentSettings) -> str:
@@ -49,15 +53,17 @@ def _listen(core: _core.Agent, settings: AgentSettings) -> str:
     return core.listen(f"tcp:{settings.listen}:{settings.ports[-1]}")
 
 
-def _serve(core: _core.Agent, settings: AgentSettings, address: str) -> None:
+def _serve(core: _core.Agent, settings: AgentSettings, address: str) -> bool:
+    """Answer calls until told to stop, or until whoever started us is gone (True)."""
     stopping = False
 
     def stop() -> None:
         nonlocal stopping
         stopping = True
 
+    control = Control(settings.node, settings.number, core, stop)
     services = Services()
-    services.register(Control(settings.node, settings.number, core, stop))
+    services.register(control)
     # A signal must wake the loop also when it arrives just before the wait.
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
@@ -73,10 +79,25 @@ def _serve(core: _core.Agent, settings: AgentSettings, address: str) -> None:
     core.start()
     _say(Ready(address=address))
     while not stopping:
-        ready = {descriptor for descriptor, _ in poll.poll()}
-        if sys.stdin.fileno() in ready:
-            break  # whoever started us is gone
+        patience = None if control.view.members else _VIEW_WITHIN_MS
+        ready = {descriptor for descriptor, _ in poll.poll(patience)}
+        if not ready or sys.stdin.fileno() in ready:
+            return True  # perhaps before the session was complete
         services.answer_waiting(core)
+    return False
+
+
+def _clear_session(directory: str) -> None:
+    """Remove the session's directory if we are the last: nobody else is left to do it."""
+    try:
+        names = os.listdir(directory)
+        if any(name.endswith(".sock") for name in names):
+            return
+        for name in names:
+            os.unlink(f"{directory}/{name}")
+        os.rmdir(directory)
+    except FileNotFoundError:
+        pass  # another agent is doing the same
 
 
 def _say(ready: Ready) -> None:

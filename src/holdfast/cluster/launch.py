@@ -215,9 +215,12 @@ def remove_leftovers(tiers: Tiers, socket: str) -> None:
 
 
 @contextlib.contextmanager
-def locked(parent: Path, name: str) -> Iterator[Path]:
-    """Hold the name of a session while it is started or ended; yields its directory."""
+def locked(parent: Path) -> Iterator[None]:
+    """Hold the directory of sessions while one is started or ended."""
     sessions.make_private(parent)
-    with open(parent / f"{name}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield parent / name
+    descriptor = os.open(parent, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -17,6 +17,8 @@ from .avoid import Avoided
 
 #: How many owners are looked up at first; a key is rarely sought further.
 _FIRST = 4
+#: Most objects have at least this many copies.
+_LIKELY = 2
 #: A view is asked for at most this often, however many requests fail.
 _REFRESH_EVERY = 0.2
 
@@ -52,11 +54,14 @@ class Peers:
         }
         self._ring = Ring(list(self._members), self._virtual_nodes)
 
-    def refresh(self) -> None:
-        """Ask an agent for its view, the local one first; keep ours if nobody answers."""
+    def refresh(self, now_or_never: bool = False) -> bool:
+        """Ask an agent for its view, the local one first; tells whether it was news.
+
+        Done at most so often, unless a decision hangs on it (`now_or_never`).
+        """
         now = time.monotonic()
-        if now - self._refreshed < _REFRESH_EVERY:
-            return
+        if now - self._refreshed < _REFRESH_EVERY and not now_or_never:
+            return False
         self._refreshed = now
         local_first = sorted(self.view.members, key=lambda member: member.node != self.node)
         for member in local_first:
@@ -70,15 +75,13 @@ class Peers:
                 self._avoided.add(member.node, time.monotonic())
                 continue
             view = msgspec.msgpack.decode(answer, type=View)
-            if view != self.view and view.members:
-                self._welcome(view)
-            return
-
-    def _welcome(self, view: View) -> None:
-        for member in view.members:
-            if self._members.get(member.node) != member:
-                self._avoided.remove(member.node)
-        self._use(view)
+            if view == self.view or not view.members:
+                return False
+            for newcomer in set(view.members) - set(self.view.members):
+                self._avoided.remove(newcomer.node)
+            self._use(view)
+            return True
+        return False
 
     def address(self, member: Member) -> str:
         """Return how to reach a member: the Unix socket of our own node, TCP for the others."""
@@ -88,16 +91,23 @@ class Peers:
         """Return the first `count` nodes on the ring for `key`."""
         return [self._members[node] for node in self._ring.owners(key, count)]
 
-    def candidates(self, key: bytes) -> Iterator[Member]:
-        """Yield the owners in order, then every member; those to avoid come last."""
-        if self._avoided:
-            yield from sorted(self.owners(key, len(self._members)), key=self._avoids)
-            return
+    def candidates(self, key: bytes, local_first: bool = False) -> Iterator[Member]:
+        """Yield the owners in order, then every member; those to avoid come last.
+
+        Our own node comes first where it is likely to have a copy, or where that is asked for.
+        """
         first = self._ring.owners(key, _FIRST)
+        if self.node in first[:_LIKELY] or local_first:
+            first = [self.node, *(node for node in first if node != self.node)]
+        if self._avoided:
+            nodes = list(dict.fromkeys([*first, *self._ring.owners(key, len(self._members))]))
+            yield from sorted(map(self._members.__getitem__, nodes), key=self._avoids)
+            return
         for node in first:
             yield self._members[node]
         if len(self._members) > len(first):
-            yield from self.owners(key, len(self._members))[len(first) :]
+            everybody = self.owners(key, len(self._members))
+            yield from (member for member in everybody if member.node not in first)
 
     def choose(self, key: bytes, copies: int, failed: Mapping[str, HoldfastError]) -> list[Member]:
         """Return the owners for a put: not those who `failed` it, others to avoid only at need."""

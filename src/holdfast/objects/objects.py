@@ -110,7 +110,9 @@ class Objects:
         """Return the bytes of an object read-only, mapped without a copy where they lie here."""
         name = encode_key(key)
         client, deadline = self._peers.client, self._peers.deadline
-        found = self._find(name, lambda at: client.open(at, name, deadline=deadline))
+        found = self._find(
+            name, lambda at: client.open(at, name, deadline=deadline), local_first=True
+        )
         if found[0] is None:
             return memoryview(found[1])
         return _map(*found)
@@ -164,10 +166,10 @@ class Objects:
         if not dropped:
             raise NotFound(f"{key!r} is on no node")
 
-    def _find(self, name: bytes, ask: Callable[[str], T]) -> T:
+    def _find(self, name: bytes, ask: Callable[[str], T], local_first: bool = False) -> T:
         """Ask for an object where it should be, then everywhere (rule 7 of the design)."""
         missing: list[str] = []
-        for member in self._peers.candidates(name):
+        for member in self._peers.candidates(name, local_first):
             address = self._peers.address(member)
             try:
                 return ask(address)
@@ -180,7 +182,8 @@ class Objects:
                 # On its way or at rest? Its agent looks again, and drops a copy that is bad.
                 self._verify(address, name)
                 missing.append(member.node)
-        self._peers.refresh()
+        if self._peers.refresh(now_or_never=True):
+            return self._find(name, ask, local_first)  # members that we did not know
         lost = [f"{member.node} (lost)" for member in self._peers.view.lost]
         key = name.decode(errors="replace")
         if missing or lost:

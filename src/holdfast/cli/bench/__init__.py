@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from ...errors import BadInput
+from ..output import AsJson, print_json
 from . import baselines, machine, page
 from .figures import Report
 from .report import print_report
@@ -27,7 +26,7 @@ def measure(name: str) -> Report:
 
 def bench(
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(BENCHES)}, all.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the reports as JSON.")] = False,
+    as_json: AsJson = False,
     record: Annotated[
         bool, typer.Option("--record", help="Keep the baselines as this machine's (developers).")
     ] = False,
@@ -54,8 +53,7 @@ def bench(
     if write is not None:
         write.write_text(page.render(reports, machine.describe()), encoding="utf-8")
     if as_json:
-        answer = msgspec.json.encode(reports if name == "all" else reports[0])
-        sys.stdout.write(msgspec.json.format(answer, indent=2).decode() + "\n")
+        print_json(reports if name == "all" else reports[0])
     else:
         for report in reports:
             print_report(report)
