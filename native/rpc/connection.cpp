@@ -140,7 +140,7 @@ void Connection::take_back(Body& body) {
 // -------------------------------------------------------------------------------------
 
 void Connection::answer(Answer answer) {
-    Output output;
+    Output& output = output_.emplace();
     Header header;
     header.op = header_.op;
     header.request = header_.request;
@@ -161,7 +161,6 @@ void Connection::answer(Answer answer) {
     encode_header(header, answer.meta, output.head.data());
     output.head += answer.meta;
     output.answer = std::move(answer);
-    output_ = std::move(output);
 }
 
 Connection::Flush Connection::flush() {
