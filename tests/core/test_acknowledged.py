@@ -8,19 +8,18 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 import holdfast
 from holdfast._core import crc32c
 
 CLIENT = Path(__file__).with_name("acknowledging_client.py")
-ROUNDS = 50
 
 
-def test_every_acknowledged_object_is_whole_after_a_kill(
-    cluster: holdfast.LocalCluster, tmp_path: Path
-) -> None:
+def kill_and_check(cluster: holdfast.LocalCluster, tmp_path: Path, rounds: int) -> None:
     rng = random.Random(20_240)
     checked = 0
-    for number in range(ROUNDS):
+    for number in range(rounds):
         record = tmp_path / f"{number}.log"
         record.touch()
         client = subprocess.Popen([sys.executable, CLIENT, cluster.directory, record, str(number)])
@@ -47,4 +46,18 @@ def test_every_acknowledged_object_is_whole_after_a_kill(
             cluster.restart(victim)
             for info in job.objects.list():
                 job.objects.drop(info.key)
-    assert checked > 10 * ROUNDS
+    assert checked > 10 * rounds
+
+
+def test_every_acknowledged_object_is_whole_after_a_kill(
+    cluster: holdfast.LocalCluster, tmp_path: Path
+) -> None:
+    kill_and_check(cluster, tmp_path, rounds=50)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_every_acknowledged_object_is_whole_after_a_thousand_kills(
+    cluster: holdfast.LocalCluster, tmp_path: Path
+) -> None:
+    kill_and_check(cluster, tmp_path, rounds=1000)

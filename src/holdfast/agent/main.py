@@ -6,6 +6,7 @@ Imports here are few on purpose: thousands of agents start at once, from a share
 from __future__ import annotations
 
 import os
+import resource
 import select
 import signal
 import sys
@@ -24,6 +25,8 @@ _VIEW_WITHIN_MS = 60_000
 def main() -> None:
     """Run an agent until it is told to stop."""
     settings = msgspec.json.decode(sys.stdin.buffer.readline(), type=AgentSettings)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # one per client and file being sent
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     try:
         core = _core.Agent(
             bytes.fromhex(settings.job_key),
@@ -96,8 +99,8 @@ def _clear_session(directory: str) -> None:
         for name in names:
             os.unlink(f"{directory}/{name}")
         os.rmdir(directory)
-    except FileNotFoundError:
-        pass  # another agent is doing the same
+    except OSError:
+        return  # another agent is doing the same, or somebody's files are there
 
 
 def _say(ready: Ready) -> None:

@@ -27,7 +27,7 @@ class Avoided:
         if until is None:
             return False
         if now >= until:
-            del self._until[node]
+            self._until.pop(node, None)  # another thread may have been first
             return False
         return True
 

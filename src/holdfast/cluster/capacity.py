@@ -9,6 +9,8 @@ from ..errors import BadInput
 
 #: Without a setting, all agents of a host together take at most this share of what is there.
 _SHARE = 0.25
+_GROUPS = Path("/proc/self/cgroup")
+_GROUP_ROOT = Path("/sys/fs/cgroup")
 
 
 def resolve(wanted: int | None, directory: str, agents: int, in_memory: bool) -> int:
@@ -25,19 +27,35 @@ def resolve(wanted: int | None, directory: str, agents: int, in_memory: bool) ->
         ) from None
     there = info.f_frsize * info.f_bavail
     if in_memory:
-        there = min(there, _memory_limit())
+        there = min(there, memory_limit())
     if wanted is not None:
         return min(wanted, there)
     return int(there * _SHARE / agents)
 
 
-def _memory_limit() -> int:
-    limit = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        try:
-            text = Path(name).read_text().strip()
-        except OSError:
+def memory_limit(groups: Path = _GROUPS, root: Path = _GROUP_ROOT) -> int:
+    """Return the least of the machine's memory and the limits of the control groups we are in."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    try:
+        lines = groups.read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:  # "0::/job/step" (version 2) or "4:memory:/job/step" (version 1)
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            base, name = root, "memory.max"
+        elif "memory" in controllers.split(","):
+            base, name = root / "memory", "memory.limit_in_bytes"
+        else:
             continue
-        if text.isdigit():
-            limit = min(limit, int(text))
-    return limit
+        group = base / path.lstrip("/")
+        limits += [limit for place in (group, *group.parents) if (limit := _read(place / name))]
+    return min(limits)
+
+
+def _read(path: Path) -> int | None:
+    try:
+        text = path.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None

@@ -23,11 +23,27 @@ _LIKELY = 2
 _REFRESH_EVERY = 0.2
 
 
+class _Routes:
+    """A view and what follows from it; replaced as a whole, so threads see one or the other."""
+
+    def __init__(self, view: View, virtual_nodes: int) -> None:
+        self.view = view
+        self.members = {member.node: member for member in view.members}
+        self.by_address = {
+            address: member
+            for member in view.members
+            for address in (member.address, member.socket)
+        }
+        self.ring = Ring(list(self.members), virtual_nodes)
+
+    def owners(self, key: bytes, count: int) -> list[Member]:
+        return [self.members[node] for node in self.ring.owners(key, count)]
+
+
 class Peers:
     """Routing for one client: a view, its ring, and the nodes to avoid. Safe for threads."""
 
     def __init__(self, directory: Path, config: Config, node: str = "") -> None:
-        self._directory = directory
         self._virtual_nodes = config.virtual_nodes
         self.deadline = config.deadline
         self.client = Client(sessions.read_key(directory))
@@ -41,18 +57,13 @@ class Peers:
         if not view.members:
             raise NoSession(f"session {directory.name!r} has no agents; start it again")
         self.node = wanted or view.members[0].node
-        self._use(view)
+        self._routes = _Routes(view, self._virtual_nodes)
         self.refresh()
 
-    def _use(self, view: View) -> None:
-        self.view = view
-        self._members = {member.node: member for member in view.members}
-        self._by_address = {
-            address: member
-            for member in view.members
-            for address in (member.address, member.socket)
-        }
-        self._ring = Ring(list(self._members), self._virtual_nodes)
+    @property
+    def view(self) -> View:
+        """The members as last heard."""
+        return self._routes.view
 
     def refresh(self, now_or_never: bool = False) -> bool:
         """Ask an agent for its view, the local one first; tells whether it was news.
@@ -79,7 +90,7 @@ class Peers:
                 return False
             for newcomer in set(view.members) - set(self.view.members):
                 self._avoided.remove(newcomer.node)
-            self._use(view)
+            self._routes = _Routes(view, self._virtual_nodes)
             return True
         return False
 
@@ -89,40 +100,42 @@ class Peers:
 
     def owners(self, key: bytes, count: int) -> list[Member]:
         """Return the first `count` nodes on the ring for `key`."""
-        return [self._members[node] for node in self._ring.owners(key, count)]
+        return self._routes.owners(key, count)
 
     def candidates(self, key: bytes, local_first: bool = False) -> Iterator[Member]:
         """Yield the owners in order, then every member; those to avoid come last.
 
         Our own node comes first where it is likely to have a copy, or where that is asked for.
         """
-        first = self._ring.owners(key, _FIRST)
-        if self.node in first[:_LIKELY] or local_first:
+        routes = self._routes
+        first = routes.ring.owners(key, _FIRST)
+        if self.node in first[:_LIKELY] or (local_first and self.node in routes.members):
             first = [self.node, *(node for node in first if node != self.node)]
         if self._avoided:
-            nodes = list(dict.fromkeys([*first, *self._ring.owners(key, len(self._members))]))
-            yield from sorted(map(self._members.__getitem__, nodes), key=self._avoids)
+            nodes = dict.fromkeys([*first, *routes.ring.owners(key, len(routes.members))])
+            yield from sorted((routes.members[node] for node in nodes), key=self._avoids)
             return
         for node in first:
-            yield self._members[node]
-        if len(self._members) > len(first):
-            everybody = self.owners(key, len(self._members))
+            yield routes.members[node]
+        if len(routes.members) > len(first):
+            everybody = routes.owners(key, len(routes.members))
             yield from (member for member in everybody if member.node not in first)
 
     def choose(self, key: bytes, copies: int, failed: Mapping[str, HoldfastError]) -> list[Member]:
         """Return the owners for a put: not those who `failed` it, others to avoid only at need."""
-        left = [m for m in self.owners(key, len(self._members)) if m.node not in failed]
+        routes = self._routes
+        left = [m for m in routes.owners(key, len(routes.members)) if m.node not in failed]
         if len(left) < copies:
             cause = "".join(f"; {node}: {error}" for node, error in failed.items())
             raise NotEnoughNodes(
                 f"{copies} copies need as many nodes, and {len(left)} of "
-                f"{len(self._members)} are there{cause}"
+                f"{len(routes.members)} are there{cause}"
             )
         return sorted(left, key=self._avoids)[:copies] if self._avoided else left[:copies]
 
     def failed(self, error: HoldfastError) -> Member | None:
         """Note who failed a request, by where the error happened; gives the member if known."""
-        member = self._by_address.get(getattr(error, "at", ""))
+        member = self._routes.by_address.get(getattr(error, "at", ""))
         if member is not None:
             self._avoided.add(member.node, time.monotonic())
         return member
