@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "rpc/body.hpp"
 #include "rpc/wire.hpp"
@@ -48,8 +49,7 @@ Connection::Connection(Fd fd, bool local, std::string peer, std::string_view job
     encode_challenge(nonce_, output_->head.data());
 }
 
-// ---- reading
-// -------------------------------------------------------------------------------------
+// ---- reading ---------------------------------------------------------------------------------
 
 void Connection::consume(std::size_t bytes) {
     std::memmove(input_.data(), input_.data() + bytes, input_end_ - bytes);
@@ -101,7 +101,9 @@ Result<Connection::Read> Connection::read(Request& request) {
             }
             if (input_.size() < head) input_.resize(head);
         }
-        auto got = ::recv(fd_.get(), input_.data() + input_end_, input_.size() - input_end_, 0);
+        if (std::exchange(drained_, false)) return Read::More;
+        std::size_t room = input_.size() - input_end_;
+        auto got = ::recv(fd_.get(), input_.data() + input_end_, room, 0);
         if (got == 0) {
             if (input_end_ > 0) return Status(Code::Damaged, "truncated frame");
             return Read::Closed;
@@ -113,6 +115,7 @@ Result<Connection::Read> Connection::read(Request& request) {
         // A handshake gets its time once, however slowly its bytes trickle in.
         if (trusted_) last_active_ = Clock::now();
         input_end_ += static_cast<std::size_t>(got);
+        drained_ = static_cast<std::size_t>(got) < room;
     }
 }
 
@@ -133,11 +136,10 @@ void Connection::take_back(Body& body) {
     last_active_ = Clock::now();
 }
 
-// ---- writing
-// -------------------------------------------------------------------------------------
+// ---- writing ---------------------------------------------------------------------------------
 
 void Connection::answer(Answer answer) {
-    Output output;
+    Output& output = output_.emplace();
     Header header;
     header.op = header_.op;
     header.request = header_.request;
@@ -158,7 +160,6 @@ void Connection::answer(Answer answer) {
     encode_header(header, answer.meta, output.head.data());
     output.head += answer.meta;
     output.answer = std::move(answer);
-    output_ = std::move(output);
 }
 
 Connection::Flush Connection::flush() {

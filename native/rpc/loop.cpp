@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 
 #include <array>
 
@@ -13,7 +14,7 @@
 namespace holdfast {
 namespace {
 
-constexpr auto kSweepEvery = std::chrono::seconds(1);
+constexpr time_t kSweepEvery = 1;  // second
 // What one connection may ask before others have their turn.
 constexpr int kRequestsPerTurn = 32;
 
@@ -26,9 +27,14 @@ Loop::Loop(Handler& handler, Pool& pool, std::size_t disk_lane, Silence silence,
       silence_(silence),
       traffic_(traffic),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    epoll_event event{EPOLLIN, {.fd = wake_.get()}};
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
+    itimerspec every{{kSweepEvery, 0}, {kSweepEvery, 0}};
+    ::timerfd_settime(timer_.get(), 0, &every, nullptr);
+    for (int fd : {wake_.get(), timer_.get()}) {
+        epoll_event event{EPOLLIN, {.fd = fd}};
+        ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+    }
 }
 
 Loop::~Loop() {
@@ -75,7 +81,9 @@ void Loop::run() {
 
 void Loop::turn() {
     std::array<epoll_event, 64> events;
-    int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 1000);
+    // Without a time-out: arming one for every wait costs more than a timer that ticks by itself.
+    int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
+    bool woken = false, tick = false;
     for (int i = 0; i < count && !stopping_; ++i) {
         auto [ready, data] = events[static_cast<std::size_t>(i)];
         int fd = data.fd;
@@ -94,11 +102,16 @@ void Loop::turn() {
             ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
             listener.resting = true;
         }
-        if (fd == wake_.get()) {
-            eventfd_t ignored;
-            ::eventfd_read(fd, &ignored);
-        }
+        woken |= fd == wake_.get();
+        tick |= fd == timer_.get();
     }
+    if (woken) run_posted();
+    if (tick) sweep();
+}
+
+void Loop::run_posted() {
+    eventfd_t ignored;
+    ::eventfd_read(wake_.get(), &ignored);
     std::vector<std::function<void()>> posted;
     {
         std::lock_guard lock(mutex_);
@@ -106,15 +119,16 @@ void Loop::turn() {
     }
     for (auto& work : posted)
         if (!stopping_) work();
-    if (Clock::now() - last_sweep_ >= kSweepEvery) sweep();
 }
 
 void Loop::sweep() {
-    last_sweep_ = Clock::now();
+    std::uint64_t ignored;
+    (void)!::read(timer_.get(), &ignored, sizeof ignored);
+    auto now = Clock::now();
     std::vector<std::shared_ptr<Connection>> late;
     for (auto& [fd, watched] : watched_) {
         auto& connection = watched.connection;
-        auto silent = last_sweep_ - connection->last_active();
+        auto silent = now - connection->last_active();
         if (silent > (connection->resting() ? silence_.resting : silence_.unfinished))
             late.push_back(connection);
     }
@@ -127,8 +141,7 @@ void Loop::sweep() {
     }
 }
 
-// ---- one connection
-// ------------------------------------------------------------------------------
+// ---- one connection --------------------------------------------------------------------------
 
 void Loop::watch(const std::shared_ptr<Connection>& connection, std::uint32_t events) {
     auto [entry, added] = watched_.try_emplace(connection->fd(), Watched{connection, events});

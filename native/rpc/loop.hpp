@@ -56,6 +56,7 @@ class Loop {
 
     void run();
     void turn();
+    void run_posted();
     void sweep();
     void on_ready(const std::shared_ptr<Connection>& connection);
     void read_requests(const std::shared_ptr<Connection>& connection);
@@ -72,10 +73,9 @@ class Loop {
     const std::size_t disk_lane_;
     const Silence silence_;
     Traffic& traffic_;
-    Fd epoll_, wake_;
+    Fd epoll_, wake_, timer_;
     std::thread thread_;
     std::atomic<bool> stopping_{false};
-    TimePoint last_sweep_{};
 
     std::vector<Listener> listeners_;
     struct Watched {

@@ -74,8 +74,7 @@ std::variant<Answer, Blocking> Operations::handle(Request request) {
     return Answer(Status(Code::BadInput, "unknown operation"));
 }
 
-// ---- get
-// -----------------------------------------------------------------------------------------
+// ---- get -------------------------------------------------------------------------------------
 
 Operations::Outcome Operations::get(Request& request) {
     auto message = GetMessage::decode(request.meta);
@@ -143,8 +142,7 @@ Answer Operations::serve_heap(const ObjectPtr& object, const GetMessage& message
     return answer;
 }
 
-// ---- fill and pull
-// -------------------------------------------------------------------------------
+// ---- fill and pull ---------------------------------------------------------------------------
 
 Operations::Outcome Operations::fill(Request& request) {
     auto message = FillMessage::decode(request.meta);
@@ -206,8 +204,7 @@ Answer Operations::run_pull(const PullMessage& message, Duration patience) {
     return answer;
 }
 
-// ---- the small ones
-// ------------------------------------------------------------------------------
+// ---- the small ones --------------------------------------------------------------------------
 
 Answer Operations::about_key(const Request& request) {
     Answer answer;

@@ -38,8 +38,7 @@ Result<std::unique_ptr<Store>> Store::open(const std::array<TierOptions, kTiers>
 
 Store::~Store() = default;
 
-// ---- room
-// ----------------------------------------------------------------------------------------
+// ---- room ------------------------------------------------------------------------------------
 
 Status Store::reserve(Tier which, std::uint64_t footprint) {
     auto& state = tier(which);
@@ -97,8 +96,7 @@ void Store::remove_file(const Object& object) {
     room_.notify_all();
 }
 
-// ---- writing
-// -------------------------------------------------------------------------------------
+// ---- writing ---------------------------------------------------------------------------------
 
 Result<Writer> Store::create(NewObject wanted) {
     auto object = std::make_shared<Object>();
@@ -172,8 +170,7 @@ void Store::abandon(const Object& object, const std::string& temporary) {
     index_.erase(object.key);
 }
 
-// ---- reading
-// -------------------------------------------------------------------------------------
+// ---- reading ---------------------------------------------------------------------------------
 
 ObjectPtr Store::find(const std::string& key) {
     std::lock_guard lock(mutex_);

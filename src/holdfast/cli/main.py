@@ -9,7 +9,8 @@ import typer
 
 from .. import __version__
 from ..errors import HoldfastError
-from . import bench, config, demo, session
+from . import config, demo, session
+from .bench import bench
 from .output import AsJson, print_json
 
 app = typer.Typer(
@@ -24,7 +25,7 @@ app.command()(session.up)
 app.command()(session.down)
 app.command()(session.status)
 app.command()(demo.demo)
-app.add_typer(bench.app, name="bench")
+app.command()(bench)
 app.add_typer(config.app, name="config")
 
 
