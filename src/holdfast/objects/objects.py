@@ -16,6 +16,7 @@ from ..errors import (
     BadInput,
     Busy,
     Damaged,
+    Full,
     HoldfastError,
     NotFound,
     TryAgain,
@@ -66,6 +67,7 @@ class Objects:
         if not isinstance(copies, int) or copies < 1:
             raise BadInput(f"{copies!r} copies; ask for a whole number, at least 1")
         failed: dict[str, HoldfastError] = {}
+        damaged = False
         patience = time.monotonic() + self._peers.deadline * copies
         while True:
             first, *others = self._peers.choose(name, copies, failed)
@@ -85,9 +87,13 @@ class Objects:
                     raise
                 failed[member.node] = error
                 self._peers.refresh()
-            except (TypeError, BufferError, ValueError) as error:
-                if isinstance(error, HoldfastError):
+            except (Full, Damaged) as error:
+                # A copy from before that went bad has been dropped by now: once more is enough.
+                if isinstance(error, Full) or damaged:
+                    error.args = (f"{self._peers.node_at(error)}: {error}",)
                     raise
+                damaged = True
+            except (TypeError, BufferError) as error:
                 raise BadInput(
                     f"the data of {key!r} must be a contiguous buffer: {error}"
                 ) from None
