@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import BadInput
-from .estimate import Estimate
+from ..estimate import Estimate
 from .failure_times import FailureTimes
 from .system import Schedule, System
 

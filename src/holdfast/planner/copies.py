@@ -1,0 +1,229 @@
+"""When the last copy of something is lost: r copies of each block on p ranks, f of them failed.
+
+Rank i and those p/r, 2p/r ... further on hold the same blocks: g = p/r groups, and data is lost
+when a whole group has failed. Sets of f failures that spare every group are counted as the
+coefficient of x^f in ((1+x)^r - x^r)^g, which has positive terms only; the usual alternating sum
+over groups cancels to nonsense in floating point. Docs: models/copies.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+from scipy.special import betaln, gammaln
+from scipy.stats import binom
+
+from ..errors import BadInput
+from .estimate import Estimate
+
+#: Chances below this are dropped from a distribution while it is convolved with itself.
+_NEGLIGIBLE = 1e-40
+#: Below this sum of first terms, two of the alternating sum are exact to rounding.
+_RARE = 1e-6
+
+
+@dataclass(frozen=True)
+class Copies:
+    """`copies` of each block on `ranks`, of which `together` neighbours fail as one (a node)."""
+
+    ranks: int
+    copies: int
+    together: int = 1
+
+    def __post_init__(self) -> None:
+        if self.copies < 1 or self.ranks < self.copies:
+            raise BadInput(
+                f"{self.copies} copies on {self.ranks} ranks; there must be at least one copy, "
+                f"and a rank for each"
+            )
+        if self.together < 1:
+            raise BadInput(f"{self.together} ranks fail together; it must be at least 1")
+        if self.together > self.ranks // self.copies and self.copies > 1:
+            raise BadInput(
+                f"copies lie {self.ranks // self.copies} ranks apart, so {self.together} ranks "
+                f"that fail together take several copies at once; use fewer copies or more ranks"
+            )
+
+    @property
+    def exact(self) -> bool:
+        """Whether the groups are disjoint and made of whole failure units, as the formula needs."""
+        return self.ranks % self.copies == 0 and (self.ranks // self.copies) % self.together == 0
+
+    @property
+    def units(self) -> int:
+        """What fails as one: ranks, or nodes of several."""
+        return -(-self.ranks // self.together)
+
+    @property
+    def groups(self) -> int:
+        """Groups of `copies` units that hold the same blocks (rounded down if not `exact`)."""
+        return self.units // self.copies
+
+    def _usable(self) -> tuple[int, int, int]:
+        groups = self.groups
+        return groups * self.copies, self.copies, groups
+
+
+def survives(plan: Copies, failed: int) -> float:
+    """Probability that `failed` failures, drawn at random, spare every group."""
+    p, r, g = plan._usable()
+    _check(failed, p)
+    return _survives(r, g, failed)
+
+
+def _survives(r: int, g: int, f: int) -> float:
+    if f < r:
+        return 1.0
+    if f > g * (r - 1):
+        return 0.0
+    p = r * g
+    if f == g * (r - 1):  # one survivor in each group
+        return math.exp(g * math.log(r) - _log_choose(p, f))
+    # Let every rank fail by itself with chance q, chosen such that the groups that survive lose f
+    # on average; then f is a likely sum, and nothing here is a small difference.
+    q = brentq(lambda q: _mean_failed(r, q) - f / g, 1e-300, 1 - 1e-15, xtol=1e-300, rtol=1e-14)
+    one = binom.pmf(np.arange(r), r, q)
+    lost = q**r
+    chance = _chance_of_sum(one / one.sum(), g, f)
+    return min(1.0, math.exp(g * math.log1p(-lost) + math.log(chance) - binom.logpmf(f, p, q)))
+
+
+def _mean_failed(r: int, q: float) -> float:
+    """Mean failures of a group that does not fail whole, each rank failing with chance q."""
+    return r * q * -math.expm1((r - 1) * math.log(q)) / -math.expm1(r * math.log(q))
+
+
+def _chance_of_sum(one: npt.NDArray[np.float64], count: int, wanted: int) -> float:
+    """Chance that `count` draws from `one` add up to `wanted`: repeated squaring."""
+    total, start = np.ones(1), 0  # distribution of a sum, and the value its first entry is for
+    power, power_start = one, 0
+    while count:
+        if count & 1:
+            total, start = _trim(np.convolve(total, power), start + power_start)
+        count >>= 1
+        if count:
+            power, power_start = _trim(np.convolve(power, power), 2 * power_start)
+    index = wanted - start
+    return float(total[index]) if 0 <= index < len(total) else 0.0
+
+
+def _trim(values: npt.NDArray[np.float64], start: int) -> tuple[npt.NDArray[np.float64], int]:
+    kept = np.flatnonzero(values > _NEGLIGIBLE)
+    return values[kept[0] : kept[-1] + 1], start + int(kept[0])
+
+
+def _log_choose(n: int, k: int) -> float:
+    return float(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+
+
+def _check(failed: int, ranks: int) -> None:
+    if not 0 <= failed <= ranks:
+        raise BadInput(f"{failed} failures of {ranks} ranks or nodes; give a number between")
+
+
+def lost_up_to(plan: Copies, failed: int) -> float:
+    """Probability that data is lost at failure number `failed` or before."""
+    p, r, g = plan._usable()
+    _check(failed, p)
+    first = g * _all_of(r, p, failed)
+    if first < _RARE:
+        second = g * (g - 1) / 2 * _all_of(2 * r, p, failed)
+        return first - second
+    return 1 - _survives(r, g, failed)
+
+
+def lost_at(plan: Copies, failed: int) -> float:
+    """Probability that data is lost at failure number `failed`, not before.
+
+    The last failure completes one of g groups, and the other g - 1 survive the rest.
+    """
+    p, r, g = plan._usable()
+    _check(failed, p)
+    if failed < r:
+        return 0.0
+    return g * r / failed * _survives(r, g - 1, failed - r) * _all_of(r, p, failed)
+
+
+def _all_of(count: int, ranks: int, failed: int) -> float:
+    """Chance that `count` given ranks are all among `failed` of `ranks`."""
+    if failed < count:
+        return 0.0
+    return math.prod((failed - i) / (ranks - i) for i in range(count))
+
+
+def expected_failures(plan: Copies) -> float:
+    """Mean number of failures until data is lost.
+
+    Give every rank a uniform failure time: loss comes at the least of g maxima of r, and its mean
+    is that of the same order statistic, so the sum over f has a closed form.
+    """
+    p, r, g = plan._usable()
+    return (p + 1) * math.exp(betaln(1 / r, g + 1)) / r
+
+
+def quantile(plan: Copies, share: float) -> int:
+    """Return the fewest failures after which data is lost with at least probability `share`."""
+    low, high = 0, plan.groups * plan.copies
+    while high - low > 1:
+        middle = (low + high) // 2
+        if lost_up_to(plan, middle) >= share:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def approximation(plan: Copies, failed: int) -> float:
+    """Estimate the loss for few failures as the paper does: groups x (f/p)^r.
+
+    If r does not divide p every rank starts a set of its own: p of them, r times as many.
+    """
+    sets = plan.groups if plan.exact else plan.units
+    return min(1.0, sets * (failed / plan.units) ** plan.copies)
+
+
+def simulate(plan: Copies, trials: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Let random units fail in turn until data is lost: the number of failures, per trial."""
+    return np.array([_failures_until_loss(plan, rng) for _ in range(trials)])
+
+
+def mean_of(samples: npt.NDArray[np.int64]) -> Estimate:
+    """Return the mean of a simulation."""
+    return Estimate(float(samples.mean()), float(samples.std(ddof=1)) / math.sqrt(len(samples)))
+
+
+def _failures_until_loss(plan: Copies, rng: np.random.Generator) -> int:
+    # Loss almost surely comes within this share of all failures; the rest is drawn only if not.
+    sets = max(1, plan.groups)
+    share = (-math.expm1(math.log(1e-4) / sets)) ** (1 / plan.copies)
+    first = min(plan.units, math.ceil(1.1 * share * plan.units) + 10)
+    order = rng.choice(plan.units, first, replace=False)
+    found = _first_loss(plan, order[: first // 2]) or _first_loss(plan, order)
+    if found is None:
+        rest = np.setdiff1d(np.arange(plan.units), order)
+        found = _first_loss(plan, np.concatenate([order, rng.permutation(rest)]))
+    assert found is not None, "when every rank has failed, data is lost"
+    return found
+
+
+def _first_loss(plan: Copies, order: npt.NDArray[np.int64]) -> int | None:
+    """Return the number of failures, in this order, at which a set of copies is complete."""
+    ranks = (order[:, None] * plan.together + np.arange(plan.together)).ravel()
+    times = np.repeat(np.arange(1, len(order) + 1), plan.together)
+    inside = ranks < plan.ranks
+    ranks, times = ranks[inside], times[inside]
+    apart = plan.ranks // plan.copies
+    if plan.ranks % plan.copies == 0:
+        sets = ranks % apart  # the same group, whichever copy
+    else:  # rank x belongs to the sets that start at x, x - apart, x - 2 apart ...
+        back = np.arange(plan.copies) * apart
+        sets = ((ranks[:, None] - back) % plan.ranks).ravel()
+        times = np.repeat(times, plan.copies)
+    sets, times = np.divmod(np.sort(sets * (len(order) + 1) + times), len(order) + 1)
+    last = plan.copies - 1
+    complete = np.flatnonzero(sets[last:] == sets[: len(sets) - last])
+    return int(times[complete + last].min()) if len(complete) else None
