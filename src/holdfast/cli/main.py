@@ -9,7 +9,7 @@ import typer
 
 from .. import __version__
 from ..errors import HoldfastError
-from . import bench
+from . import bench, plan
 
 app = typer.Typer(
     name="holdfast",
@@ -21,6 +21,7 @@ app = typer.Typer(
 
 
 app.add_typer(bench.app, name="bench")
+app.add_typer(plan.app, name="plan")
 
 
 @app.callback()

@@ -144,7 +144,16 @@ def simulate(setting: Setting, trials: int, rng: np.random.Generator) -> Takeove
             mean = lost / receivers if receivers else 0.0
             seen.append((receivers, len(np.unique(heirs)), mean, int(got.max()), lost))
     columns = [np.array(column) for column in zip(*seen, strict=True)]
-    return Takeover(setting, *columns, float(np.mean(busiest)), float(np.mean(idlest)))
+    return Takeover(
+        setting,
+        receivers=columns[0],
+        neighbours=columns[1],
+        per_receiver=columns[2],
+        most=columns[3],
+        lost=columns[4],
+        busiest=float(np.mean(busiest)),
+        idlest=float(np.mean(idlest)),
+    )
 
 
 def expected_receivers(setting: Setting) -> float:

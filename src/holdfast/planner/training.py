@@ -35,16 +35,16 @@ class Training:
     files: int
     file_size: float
     epochs: int = 5
-    batch: int = 32768
-    compute: float = 0.02
+    batch: int = 8192
+    compute: float = 0.03
     local: float = 8e9
     network: float = 20e9
     shared: float = 1e12
-    shared_latency: float = 0.2
-    spread: float = 1.0
-    readers: int = 64
+    shared_latency: float = 0.5
+    spread: float = 0.5
+    readers: int = 16
     detect: float = 1.0
-    resume: float = 10.0
+    resume: float = 3.0
     requeue: float = 300.0
 
     def __post_init__(self) -> None:
