@@ -27,8 +27,8 @@ class Import:
     processes: int = 12
     start: float = 2.0
     operations: float = 20.0
-    latency: float = 0.3e-3
-    storage_operations: float = 150_000.0
+    latency: float = 4e-3
+    storage_operations: float = 3e6
     storage_rate: float = 650e9
     degree: int = 2
     hop: float = 0.2e-3

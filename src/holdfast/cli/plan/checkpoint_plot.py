@@ -67,6 +67,7 @@ def draw(
             on, outcome.schedule.interval / 60, 100 * outcome.efficiency,
             f"{100 * outcome.efficiency:.1f} % at {outcome.schedule.interval / 60:.3g} min, "
             f"1 of {outcome.schedule.segments} to shared",
+            below=index > 0,
         )  # fmt: skip
     for marker, (name, (interval, efficiency)) in zip("x+", rules.items(), strict=False):
         on.plot(

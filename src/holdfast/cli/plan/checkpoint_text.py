@@ -105,17 +105,16 @@ def plan_table(chosen: dict[str, Outcome | None], rules: dict[str, tuple[float, 
             made.add_row(name, "none makes progress", "", "", "")
             continue
         counts = outcome.schedule.counts
-        every = ordinal(outcome.schedule.segments)
         made.add_row(
             name,
             format_time(outcome.schedule.interval),
-            f"every {every}" + (f" {counts}" if len(counts) > 1 else ""),
+            f"1 of {outcome.schedule.segments}" + (f" {counts}" if len(counts) > 1 else ""),
             format_time(outcome.expected),
             percent(outcome.efficiency),
         )
     for name, (interval, efficiency) in rules.items():
         made.add_row(
-            f"shared only, {name.capitalize()}", format_time(interval), "every 1st",
+            f"shared only, {name.capitalize()}", format_time(interval), "1 of 1",
             format_time(interval / efficiency) if efficiency else "", percent(efficiency),
         )  # fmt: skip
     return made

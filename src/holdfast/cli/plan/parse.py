@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from ...errors import BadInput
-from ...units import parse_count, parse_rate
+from ...units import parse_count, parse_rate, parse_time
 
 T = TypeVar("T")
 
@@ -17,7 +17,7 @@ def optional(parse: Callable[[str], T], text: str | None) -> T | None:
 
 
 def listed(parse: Callable[[str], T], text: str, what: str) -> list[T]:
-    """Parse ``a,b,c``; a comma followed by three digits belongs to the number only if alone."""
+    """Parse ``a,b,c``."""
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
         raise BadInput(f"{text!r} is not a list of {what}; write it like 64,128,256")
@@ -37,3 +37,19 @@ def curve(text: str) -> list[tuple[int, float]]:
     if len({count for count, _ in points}) != len(points):
         raise BadInput(f"{text!r} measures one count twice; give each once")
     return sorted(points)
+
+
+def positions(text: str) -> list[float]:
+    """Parse positions in epochs, ``1.5,3.2``."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise BadInput(f"{text!r} is not a list of epochs; write it like 1.5,3.2") from None
+
+
+def measured(text: str) -> tuple[int, float]:
+    """Parse one measurement, ``512:603s``: nodes and a time."""
+    count, colon, seconds = text.partition(":")
+    if not colon:
+        raise BadInput(f"{text!r} is not a measurement; write it like 512:603s")
+    return parse_count(count), parse_time(seconds)
