@@ -21,9 +21,10 @@ from ..errors import BadInput
 from .estimate import Estimate
 
 #: Chances below this are dropped from a distribution while it is convolved with itself.
-_NEGLIGIBLE = 1e-40
-#: Below this sum of first terms, two of the alternating sum are exact to rounding.
-_RARE = 1e-6
+_NEGLIGIBLE = 1e-25
+#: Below this many groups lost on average, two terms of the alternating sum are exact to rounding;
+#: above the other, no double tells the chance of loss from 1.
+_RARE, _SURE = 1e-6, 50.0
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,10 @@ def _survives(r: int, g: int, f: int) -> float:
     one = binom.pmf(np.arange(r), r, q)
     lost = q**r
     chance = _chance_of_sum(one / one.sum(), g, f)
-    return min(1.0, math.exp(g * math.log1p(-lost) + math.log(chance) - binom.logpmf(f, p, q)))
+    without_groups = float(binom.pmf(f, p, q))
+    if not without_groups:  # f is far beyond what groups survive
+        return 0.0
+    return min(1.0, math.exp(g * math.log1p(-lost)) * chance / without_groups)
 
 
 def _mean_failed(r: int, q: float) -> float:
@@ -133,6 +137,8 @@ def lost_up_to(plan: Copies, failed: int) -> float:
     if first < _RARE:
         second = g * (g - 1) / 2 * _all_of(2 * r, p, failed)
         return first - second
+    if first > _SURE:  # surviving is at most exp(-first): groups compete for the failures
+        return 1.0
     return 1 - _survives(r, g, failed)
 
 
@@ -167,7 +173,11 @@ def expected_failures(plan: Copies) -> float:
 
 def quantile(plan: Copies, share: float) -> int:
     """Return the fewest failures after which data is lost with at least probability `share`."""
-    low, high = 0, plan.groups * plan.copies
+    if not 0 < share < 1:
+        raise BadInput(f"a chance of {share:g}; it must lie between 0 and 1")
+    most = plan.groups * plan.copies
+    near = math.ceil(_share_failed(plan, share) * most)  # as if ranks failed independently
+    low, high = near // 2, min(2 * near, most)
     while high - low > 1:
         middle = (low + high) // 2
         if lost_up_to(plan, middle) >= share:
@@ -175,6 +185,11 @@ def quantile(plan: Copies, share: float) -> int:
         else:
             low = middle
     return high
+
+
+def _share_failed(plan: Copies, lost: float) -> float:
+    """Return the share of ranks, failing independently, that loses data with chance `lost`."""
+    return float((-math.expm1(math.log1p(-lost) / max(1, plan.groups))) ** (1 / plan.copies))
 
 
 def approximation(plan: Copies, failed: int) -> float:
@@ -197,17 +212,26 @@ def mean_of(samples: npt.NDArray[np.int64]) -> Estimate:
 
 
 def _failures_until_loss(plan: Copies, rng: np.random.Generator) -> int:
-    # Loss almost surely comes within this share of all failures; the rest is drawn only if not.
-    sets = max(1, plan.groups)
-    share = (-math.expm1(math.log(1e-4) / sets)) ** (1 / plan.copies)
-    first = min(plan.units, math.ceil(1.1 * share * plan.units) + 10)
-    order = rng.choice(plan.units, first, replace=False)
-    found = _first_loss(plan, order[: first // 2]) or _first_loss(plan, order)
-    if found is None:
-        rest = np.setdiff1d(np.arange(plan.units), order)
-        found = _first_loss(plan, np.concatenate([order, rng.permutation(rest)]))
-    assert found is not None, "when every rank has failed, data is lost"
-    return found
+    order = np.empty(0, np.int64)
+    length = math.ceil(_share_failed(plan, 0.7) * plan.units) + 10
+    while True:
+        order = _drawn(order, length, plan.units, rng)
+        found = _first_loss(plan, order)
+        if found is not None:
+            return found
+        length *= 2
+
+
+def _drawn(
+    order: npt.NDArray[np.int64], length: int, units: int, rng: np.random.Generator
+) -> npt.NDArray[np.int64]:
+    """Go on drawing different units after those of `order`, to about `length` or all of them."""
+    if length > units // 2:
+        rest = np.setdiff1d(np.arange(units), order, assume_unique=True)
+        return np.concatenate([order, rng.permutation(rest)])
+    drawn = np.concatenate([order, rng.integers(0, units, length - len(order))])
+    _, first = np.unique(drawn, return_index=True)
+    return drawn[np.sort(first)]  # who fails twice fails once, the first time
 
 
 def _first_loss(plan: Copies, order: npt.NDArray[np.int64]) -> int | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
+from ..errors import BadInput
 from .rates import Rate, poisson_rate
 
 #: Slurm's states by kind of failure; the paper's names.
@@ -109,8 +110,12 @@ def analyse(jobs: Iterable[Job], node_edges: list[float] | None = None) -> Analy
     counted = [job for job in everything if job.counted]
     failed = [job for job in counted if job.kind]
     node_seconds = sum(job.nodes * job.elapsed for job in everything)
-    most_nodes = max((job.nodes for job in counted), default=1)
-    most_time = max((job.elapsed for job in counted), default=0.0)
+    if not counted:
+        raise BadInput("the log has no job that ended by itself; nothing can be said of failures")
+    if not node_seconds:
+        raise BadInput("the jobs of the log used no node for any time; is NNodes filled in?")
+    most_nodes = max(job.nodes for job in counted)
+    most_time = max(job.elapsed for job in counted)
     weeks: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for job in failed:
         if job.end is not None:
@@ -119,7 +124,7 @@ def analyse(jobs: Iterable[Job], node_edges: list[float] | None = None) -> Analy
     return Analysis(
         jobs=len(counted),
         failures=len(failed),
-        kinds=_shares(counted) if counted else {},
+        kinds=_shares(counted),
         by_nodes=_bins(counted, node_edges or _doubling(1, most_nodes), lambda job: job.nodes),
         by_elapsed=_bins(counted, [0.0, *_doubling(900.0, most_time)], lambda job: job.elapsed),
         weekly={

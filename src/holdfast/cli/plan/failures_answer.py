@@ -21,10 +21,6 @@ _YEAR = 365.25 * 86400
 def answer(jobs: list[Job], nodes: int | None, edges: list[float] | None) -> Answer:
     """Analyse a log of jobs."""
     found = analyse(jobs, edges)
-    if not found.jobs:
-        raise BadInput("the log has no job that ended by itself; nothing can be said of failures")
-    if not found.node_seconds:
-        raise BadInput("the jobs of the log used no node for any time; is NNodes filled in?")
     if nodes is not None and nodes < 1:
         raise BadInput(f"a job of {nodes} nodes; it must have at least 1")
     size = nodes or max(job.nodes for job in jobs)
