@@ -118,7 +118,7 @@ def test_four_copies_at_2_to_the_25_as_a_distribution() -> None:
     assert expected_failures(plan) / 2**25 == pytest.approx(0.01684, abs=1e-5)
     assert lost_up_to(plan, one_percent) == pytest.approx(0.0805, abs=1e-3)
     assert quantile(plan, 0.1) / 2**25 == pytest.approx(0.01059, abs=1e-5)
-    samples = simulate(plan, 30, np.random.default_rng(25))
+    samples = simulate(plan, 15, np.random.default_rng(25))
 
     def distribution(values):
         return np.array([lost_up_to(plan, int(value)) for value in np.atleast_1d(values)])
