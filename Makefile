@@ -33,6 +33,7 @@ soak: $(VENV)/.test-deps $(VENV)/.built
 	$(BIN)/python -m pytest -m soak --timeout 7200
 
 docs: $(VENV)/.test-deps $(VENV)/.built
+	$(BIN)/python scripts/model_plots.py docs/models/plots
 	$(BIN)/mkdocs build --strict
 
 format: $(VENV)/.test-deps

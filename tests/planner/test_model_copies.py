@@ -86,6 +86,15 @@ def test_where_the_alternating_sum_fails_in_floating_point_ours_does_not() -> No
         assert chances[1] - chances[0] == pytest.approx(step, rel=1e-6)
 
 
+@pytest.mark.parametrize(("ranks", "copies"), [(4, 4), (64, 1), (2**20, 1), (96, 2), (3000, 3)])
+def test_quantiles_are_where_the_chance_passes(ranks, copies) -> None:
+    plan = Copies(ranks, copies)
+    for share in (0.001, 0.1, 0.5, 0.9, 0.999):
+        failed = quantile(plan, share)
+        assert lost_up_to(plan, failed) >= share
+        assert lost_up_to(plan, failed - 1) < share
+
+
 def test_tiny_chances_keep_their_digits() -> None:
     plan = Copies(2**20, 4)
     first = 2**18 * math.prod((10 - i) / (2**20 - i) for i in range(4))

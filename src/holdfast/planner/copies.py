@@ -178,6 +178,10 @@ def quantile(plan: Copies, share: float) -> int:
     most = plan.groups * plan.copies
     near = math.ceil(_share_failed(plan, share) * most)  # as if ranks failed independently
     low, high = near // 2, min(2 * near, most)
+    while low and lost_up_to(plan, low) >= share:
+        low //= 2
+    while high < most and lost_up_to(plan, high) < share:
+        high = min(2 * high, most)
     while high - low > 1:
         middle = (low + high) // 2
         if lost_up_to(plan, middle) >= share:

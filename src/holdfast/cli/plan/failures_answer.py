@@ -147,7 +147,7 @@ def draw(figure: Figure, found: Analysis, size: int) -> None:
     right.axhline(found.mean_elapsed / 60, color="0.4", linestyle="--", linewidth=1)
     plots.dress(
         right,
-        f"How long failed jobs had run (mean {found.mean_elapsed / 60:.0f} min)",
+        f"Failed jobs ran (mean {found.mean_elapsed / 60:.0f} min)",
         "week of the log",
         "mean elapsed (minutes)",
     )

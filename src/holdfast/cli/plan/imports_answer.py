@@ -33,7 +33,7 @@ def answer(job: Import, nodes: list[int], measured: tuple[int, float] | None) ->
         advice = (
             f"Broadcast: on {last['nodes']} nodes loading takes {format_time(last['broadcast_s'])} "
             f"instead of {format_time(last['direct_s'])}, which saves "
-            f"{last['node_hours_saved']:.3g} node hours per start; it pays from about "
+            f"{_hours(last['node_hours_saved'])} node hours per start; it pays from about "
             f"{pays} {'node' if pays == 1 else 'nodes'} on."
         )
     else:
@@ -46,7 +46,7 @@ def answer(job: Import, nodes: list[int], measured: tuple[int, float] | None) ->
     for row in rows:
         made.add_row(
             str(row["nodes"]), format_time(row["direct_s"]), format_time(row["broadcast_s"]),
-            format_time(row["cached_s"]), f"{row['node_hours_saved']:.3g} node h",
+            format_time(row["cached_s"]), f"{_hours(row['node_hours_saved'])} node h",
         )  # fmt: skip
     numbers = {
         "storage_operations_per_s": job.storage_operations,
@@ -68,6 +68,10 @@ def answer(job: Import, nodes: list[int], measured: tuple[int, float] | None) ->
         explain.IMPORT,
         notes,
     )
+
+
+def _hours(hours: float) -> str:
+    return f"{hours:,.0f}" if abs(hours) >= 100 else f"{hours:.2g}"
 
 
 def draw(

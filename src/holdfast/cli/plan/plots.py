@@ -55,6 +55,7 @@ def mark(on: Axes, x: float, y: float, text: str, *, below: bool = False) -> Non
 def plain_numbers(on: Axes, which: str = "x") -> None:
     """Write 1000, not 10^3, on a logarithmic axis."""
     axis = on.xaxis if which == "x" else on.yaxis
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    low, high = axis.get_data_interval()
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1e4 * low else (1,)))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter("")
