@@ -127,13 +127,18 @@ def test_four_copies_at_2_to_the_25_as_a_distribution() -> None:
     assert expected_failures(plan) / 2**25 == pytest.approx(0.01684, abs=1e-5)
     assert lost_up_to(plan, one_percent) == pytest.approx(0.0805, abs=1e-3)
     assert quantile(plan, 0.1) / 2**25 == pytest.approx(0.01059, abs=1e-5)
-    samples = simulate(plan, 15, np.random.default_rng(25))
+    samples = simulate(plan, 8, np.random.default_rng(25))
+    assert abs(mean_of(samples).sigmas(expected_failures(plan))) < 3
+
+
+def test_the_whole_distribution_is_the_simulated_one() -> None:
+    plan = Copies(2**18, 4)
+    samples = simulate(plan, 150, np.random.default_rng(18))
 
     def distribution(values):
         return np.array([lost_up_to(plan, int(value)) for value in np.atleast_1d(values)])
 
     assert kstest(samples, distribution).pvalue > 0.01
-    assert abs(mean_of(samples).sigmas(expected_failures(plan))) < 3
 
 
 def test_copies_that_do_not_divide_the_ranks_are_lost_sooner() -> None:

@@ -1,5 +1,7 @@
 """Who takes over a lost node's files, and what explains the paper's figure 6(b)."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from holdfast.planner.ring import Setting, enough, expected_receivers, memory, s
 NODES, FILES = 1024, 524_288
 
 
+@cache
 def seen(virtual_nodes: int, trials: int = 60, files: int = FILES, **how: str):
     setting = Setting(NODES, virtual_nodes, files, **how)
     return simulate(setting, trials, np.random.default_rng(6))

@@ -15,7 +15,7 @@ def cosmoflow(nodes: int, **changes: float) -> Training:
     return replace(Training(nodes, 524_288, 2.5e6), **changes)
 
 
-def more(nodes: int, policy: str, failures: int = 1, runs: int = 25) -> float:
+def more(nodes: int, policy: str, failures: int = 1, runs: int = 15) -> float:
     job = cosmoflow(nodes)
     base = mean_total(job, "none", 0, 3, np.random.default_rng(5)).mean
     return mean_total(job, policy, failures, runs, np.random.default_rng(5)).mean / base - 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from scipy.stats import binom
 from ..errors import BadInput
 from .estimate import Estimate
 
+_Chances: TypeAlias = npt.NDArray[np.float64]
 #: Chances below this are dropped from a distribution while it is convolved with itself.
 _NEGLIGIBLE = 1e-25
 #: Below this many groups lost on average, two terms of the alternating sum are exact to rounding;
@@ -101,21 +103,33 @@ def _mean_failed(r: int, q: float) -> float:
     return r * q * -math.expm1((r - 1) * math.log(q)) / -math.expm1(r * math.log(q))
 
 
-def _chance_of_sum(one: npt.NDArray[np.float64], count: int, wanted: int) -> float:
-    """Chance that `count` draws from `one` add up to `wanted`: repeated squaring."""
-    total, start = np.ones(1), 0  # distribution of a sum, and the value its first entry is for
-    power, power_start = one, 0
-    while count:
-        if count & 1:
-            total, start = _trim(np.convolve(total, power), start + power_start)
-        count >>= 1
-        if count:
-            power, power_start = _trim(np.convolve(power, power), 2 * power_start)
-    index = wanted - start
-    return float(total[index]) if 0 <= index < len(total) else 0.0
+def _chance_of_sum(one: _Chances, count: int, wanted: int) -> float:
+    """Chance that `count` draws from `one` add up to `wanted`."""
+    if count == 1:
+        return float(one[wanted]) if wanted < len(one) else 0.0
+    # Of the last and largest convolution only one term is asked for.
+    half, start = _sum_of(one, count // 2)
+    other, other_start = _one_more(half, start, one) if count % 2 else (half, start)
+    left = np.arange(len(half))
+    right = wanted - start - other_start - left
+    inside = (right >= 0) & (right < len(other))
+    return float(half[left[inside]] @ other[right[inside]])
 
 
-def _trim(values: npt.NDArray[np.float64], start: int) -> tuple[npt.NDArray[np.float64], int]:
+def _sum_of(one: _Chances, count: int) -> tuple[_Chances, int]:
+    """Distribution of the sum of `count` draws, and the value that its first entry is for."""
+    if count == 1:
+        return one, 0
+    half, start = _sum_of(one, count // 2)
+    whole, start = _trim(np.convolve(half, half), 2 * start)
+    return _one_more(whole, start, one) if count % 2 else (whole, start)
+
+
+def _one_more(chances: _Chances, start: int, one: _Chances) -> tuple[_Chances, int]:
+    return _trim(np.convolve(chances, one), start)
+
+
+def _trim(values: _Chances, start: int) -> tuple[_Chances, int]:
     kept = np.flatnonzero(values > _NEGLIGIBLE)
     return values[kept[0] : kept[-1] + 1], start + int(kept[0])
 
