@@ -60,8 +60,14 @@ def parse_share(text: str | float) -> float:
     """Return the part of one in ``6%``, ``6.25 %`` or ``0.06``; it lies between 0 and 1."""
     value = _parse(text, {"": 1.0, "%": 0.01}, "share", "6% or 0.06")
     if value > 1:
-        raise BadInput(f"{text!r} is more than the whole; write it like 6% or 0.06")
+        meant = f"{value:g}%" if value <= 100 else "6% or 0.06"
+        raise BadInput(f"{text!r} is more than the whole; write it like {meant}")
     return value
+
+
+def parse_number(text: str | float) -> float:
+    """Return a number without a unit."""
+    return _parse(text, {"": 1.0}, "number", "0.002 or 2e-3")
 
 
 def parse_count(text: str | int) -> int:

@@ -13,6 +13,7 @@ from holdfast.planner.copies import (
     approximation,
     expected_failures,
     lost_at,
+    lost_at_most,
     lost_up_to,
     mean_of,
     quantile,
@@ -151,6 +152,13 @@ def test_copies_that_do_not_divide_the_ranks_are_lost_sooner() -> None:
     assert abs(seen_even.sigmas(expected_failures(even))) < 3
     assert seen_odd.mean / seen_even.mean == pytest.approx(3 ** (-1 / 3), rel=0.12)
     assert approximation(odd, 50) == pytest.approx(3 * approximation(even, 50), rel=0.01)
+    samples = simulate(odd, 2000, rng)
+    for failed in (2, 20, 60, 120):
+        bound = lost_at_most(odd, failed)
+        seen = (samples <= failed).mean()
+        assert seen <= bound + 3 * math.sqrt(bound * (1 - bound) / len(samples))
+    assert lost_at_most(odd, 2) == 0.0  # three copies survive any two
+    assert lost_up_to(even, 60) <= lost_at_most(even, 60) < 1.05 * lost_up_to(even, 60)
 
 
 def test_ranks_that_fail_together_count_as_one() -> None:

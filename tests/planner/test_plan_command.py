@@ -203,6 +203,14 @@ def test_a_log_instead_of_numbers(tmp_path) -> None:
          "--overhead-slope 0.1", "needs --nodes"),
         ("checkpoint --local-cost 5 --shared-cost 9 --local-rate fast --shared-rate 1e-6",
          "'fast' is not a rate of failures"),
+        ("checkpoint --local-cost 5 --shared-cost 9 --local-rate 1e-5 --shared-rate 1e-6 "
+         "--interval 5min --segments 0", "a period has at least 1"),
+        ("checkpoint --local-cost 5 --shared-cost 9 --local-rate 1e-5 --shared-rate 1e-6 "
+         "--overhead some", "'some' is not a number"),
+        ("checkpoint --nodes 9 --checkpoint 1GB --local 1GB/s --shared 1GB/s --mtbf 2",
+         "no schedule makes progress"),
+        ("checkpoint --nodes 9 --checkpoint 1GB --local 1GB/s --shared 1GB/s --mtbf 1d "
+         "--efficiency 80", "write it like 80%"),
         ("ring --nodes 1", "at least 2"),
         ("ring --virtual-nodes 10,,100", "not a list of counts"),
         ("ring --labels glued", "apart or joined"),

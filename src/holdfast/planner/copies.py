@@ -156,6 +156,16 @@ def lost_up_to(plan: Copies, failed: int) -> float:
     return 1 - _survives(r, g, failed)
 
 
+def lost_at_most(plan: Copies, failed: int) -> float:
+    """Bound the probability of loss for any placement: each set of copies by itself.
+
+    Where groups are not disjoint every unit can start a set of its own.
+    """
+    _check(failed, plan.units)
+    sets = plan.groups if plan.exact else plan.units
+    return min(1.0, sets * _all_of(plan.copies, plan.units, failed))
+
+
 def lost_at(plan: Copies, failed: int) -> float:
     """Probability that data is lost at failure number `failed`, not before.
 

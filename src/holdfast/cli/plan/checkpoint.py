@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ...units import parse_count, parse_frequency, parse_share, parse_time
+from ...units import parse_count, parse_number, parse_share, parse_time
 from .checkpoint_inputs import Options, gather
 from .parse import curve, listed, optional
 from .show import AsJson, Explain, PlotFile, Seed, numeric, show
@@ -108,7 +108,7 @@ def checkpoint(
             efficiency=optional(parse_share, efficiency),
             staging_curve=optional(curve, staging_curve),
             thread_curve=optional(curve, thread_curve),
-            overhead_slope=optional(parse_frequency, overhead_slope),
+            overhead_slope=optional(parse_number, overhead_slope),
             periods=simulate,
             seed=seed,
         )

@@ -23,6 +23,8 @@ from .show import Answer, table
 if TYPE_CHECKING:
     from ...planner.estimate import Estimate
 
+#: Below this efficiency a plan is none.
+_WORTHLESS = 1e-3
 _MODES = {"sync": False, "async": True}
 
 
@@ -53,6 +55,8 @@ class Question:
         if self.segments is not None:
             if levels > 2:
                 raise BadInput(f"{levels} levels need --counts, {levels - 1} of them")
+            if self.segments < 1:
+                raise BadInput(f"--segments {self.segments}; a period has at least 1")
             return Schedule(self.interval, (self.segments - 1,))
         assert self.counts is not None
         if len(self.counts) != levels - 1:
@@ -79,9 +83,9 @@ def answer(question: Question) -> Answer:
                 notes.append(f"drained in the background this schedule is impossible: {error}")
     if not any(chosen.values()):
         raise BadInput(
-            f"no schedule makes progress: failures come every {format_time(1 / system.rate)}, and "
-            f"a shared checkpoint takes {format_time(system.costs[-1])}; "
-            f"faster storage or fewer nodes are needed"
+            f"no schedule makes progress (0.1 % of the time): failures come every "
+            f"{format_time(1 / system.rate)}, and a shared checkpoint takes "
+            f"{format_time(system.costs[-1])}; faster storage or fewer nodes are needed"
         )
     rules = _shared_only(system)
     tables = [plan_table(chosen, rules), input_table(system)]
@@ -123,7 +127,7 @@ def answer(question: Question) -> Answer:
 
 def _best(system: System, *, asynchronous: bool) -> Outcome | None:
     outcome = optimum.best(system, asynchronous=asynchronous)
-    if outcome is None:
+    if outcome is None or outcome.efficiency < _WORTHLESS:
         return None
     return _judge(system, outcome.schedule, asynchronous=asynchronous)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import BadInput
-from ...units import parse_frequency, parse_rate, parse_share, parse_size, parse_time
+from ...units import parse_frequency, parse_number, parse_rate, parse_share, parse_size, parse_time
 from .event_log import read_events
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _refuse(options: Options, names: tuple[str, ...], why: str) -> None:
 def _overhead(options: Options, shared: float) -> float:
     """Return the overhead factor: as typed, or from a measured slope per GB/s of one stager."""
     if options.overhead_slope is None:
-        return parse_frequency(options.overhead or "0")
+        return parse_number(options.overhead or "0")
     if options.overhead is not None:
         raise BadInput("--overhead and --overhead-slope both set the overhead; give one")
     if options.staging_nodes is None:
@@ -126,7 +126,7 @@ def _overhead(options: Options, shared: float) -> float:
         )
     if options.staging_nodes < 1:
         raise BadInput(f"{options.staging_nodes} staging nodes; there must be at least 1")
-    return parse_frequency(options.overhead_slope) * shared / options.staging_nodes / 1e9
+    return parse_number(options.overhead_slope) * shared / options.staging_nodes / 1e9
 
 
 def _from_sizes(options: Options) -> Inputs:

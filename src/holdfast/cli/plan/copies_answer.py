@@ -13,6 +13,7 @@ from ...planner.copies import (
     approximation,
     expected_failures,
     lost_at,
+    lost_at_most,
     lost_up_to,
     mean_of,
     quantile,
@@ -117,8 +118,8 @@ def _judge(plan: Copies, failures: int, trials: int, rng: np.random.Generator) -
         "quantile_90": quantile(plan, 0.9),
         "simulated": None,
     }
-    # Overlapping sets are not in the formula; the estimate that counts them errs on the safe side.
-    row["risk"] = row["lost_up_to"] if plan.exact else max(row["lost_up_to"], row["approximation"])
+    # Overlapping sets are not in the formula; the bound that counts them errs on the safe side.
+    row["risk"] = row["lost_up_to"] if plan.exact else lost_at_most(plan, failures)
     if trials:
         samples = simulate(plan, trials, rng)
         seen = mean_of(samples)
@@ -138,12 +139,13 @@ def _inexact(plan: Copies) -> str:
         return (
             f"{plan.copies} copies do not divide {plan.ranks} ranks: the formula is for "
             f"{plan.groups * plan.copies * plan.together} of them, but the real sets of copies "
-            f"overlap and are {plan.copies} times as many, so the risk is judged by the "
-            f"approximation; --simulate shows the truth, a rank more or less avoids it"
+            f"overlap and are {plan.copies} times as many, so the risk is judged by an upper "
+            f"bound; --simulate shows the truth, a rank more or less avoids it"
         )
     return (
         f"nodes of {plan.together} ranks do not divide the distance of {plan.copies} copies "
-        f"({plan.ranks // plan.copies} ranks), so groups share nodes; --simulate shows the truth"
+        f"({plan.ranks // plan.copies} ranks), so groups share nodes and the risk is judged by "
+        f"an upper bound; --simulate shows the truth"
     )
 
 

@@ -44,8 +44,9 @@ nonsense in floating point). Loss at failure f exactly:
 Mean failures until loss: (p + 1) Gamma(1 + 1/r) Gamma(g + 1) / Gamma(g + 1 + 1/r), exact.
 Approximation for few failures: g (f/p)^r. Ranks that fail together count as one if their number
 divides p/r. The formula needs r to divide p: else it is for the next lower multiple, while the
-real sets i, i + p/r ... overlap and are r times as many; the approximation and the simulation
-know that. Nothing is restored in between: failures are those within one window of restoration.
+real sets i, i + p/r ... overlap and are r times as many; the risk is then bounded by p times the
+chance of one set, and the simulation runs the real placement. Nothing is restored in between:
+failures are those within one window of restoration.
 Source: Huebner et al., ReStore, section IV-D and figure 3. Checked in docs/models/copies.md."""
 
 TRAINING = """\

@@ -41,13 +41,21 @@ class _Chain:
         self.asynchronous = asynchronous
         self.draining = check_drain(system, schedule) if asynchronous else 0
         self.levels = [level_of(q, schedule.counts) for q in range(1, schedule.segments + 1)]
+        self.newest = {need: self._newest(need) for need in range(1, system.levels + 1)}
         self.start = _Compute("C" if not asynchronous else "I" if self.draining else "F", 0)
+
+    def _newest(self, need: int) -> list[int]:
+        """Return, by segments done, the newest position with a checkpoint of `need` or above."""
+        found = [0]
+        for position, level in enumerate(self.levels, 1):
+            found.append(position if level >= need else found[-1])
+        return found
 
     def pick(self, mode: str, done: int, need: int) -> _Recovery:
         """Find the newest checkpoint that recovers a failure which needs level `need`."""
-        for position in range(done, 0, -1):
-            if self.levels[position - 1] >= need:
-                return _Recovery(mode, position, self.levels[position - 1])
+        position = self.newest[need][done]
+        if position:
+            return _Recovery(mode, position, self.levels[position - 1])
         top = self.system.levels
         if mode in "CP":
             return _Recovery(mode, 0, top)
