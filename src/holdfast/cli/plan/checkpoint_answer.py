@@ -22,6 +22,7 @@ from .show import Answer, table
 
 if TYPE_CHECKING:
     from ...planner.estimate import Estimate
+    from ...planner.events import Fit
 
 #: Below this efficiency a plan is none.
 _WORTHLESS = 1e-3
@@ -109,11 +110,15 @@ def answer(question: Question) -> Answer:
         "fit": None, "needed_bandwidth": None, "staging": None, "threads": None,
         "simulated": None,
     }  # fmt: skip
-    for extra in (_fit, _bandwidth, _staging, _threads, _simulated):
-        key, value, made = extra(question, chosen)
-        if made is not None:
+    if (fit := inputs.fit) is not None:
+        numbers["fit"], made, sure = _fit(fit)
+        tables.append(made)
+        notes.extend(sure)
+    for extra in (_bandwidth, _staging, _threads, _simulated):
+        key, value, shown = extra(question, chosen)
+        if shown is not None:
             numbers[key] = value
-            tables.append(made)
+            tables.append(shown)
     return Answer(
         "checkpoint",
         advice(system, chosen, best, judged=given is not None),
@@ -169,19 +174,18 @@ _Extra = tuple[str, Any, Table | None]
 _Chosen = dict[str, Outcome | None]
 
 
-def _fit(question: Question, chosen: _Chosen) -> _Extra:
-    fit = question.inputs.fit
-    if fit is None:
-        return "fit", None, None
-    sure: dict[str, Any] = {}
+def _fit(fit: Fit) -> tuple[dict[str, Any], Table, list[str]]:
+    """Return what a log gave as numbers, as a table, and how sure the plan is in a sentence."""
+    ends: dict[str, Any] = {}
     for end in ("low", "high"):
         system = fit.system(end)
-        floor = tuple(
-            max(failures, 1e-3 * r.plan)
-            for failures, r in zip(system.rates, fit.rates, strict=True)
+        # Where nothing was seen the low end is 0, for which there is no best plan.
+        rates = tuple(
+            max(failures, 1e-3 * level.plan)
+            for failures, level in zip(system.rates, fit.rates, strict=True)
         )
-        outcome = optimum.best(replace(system, rates=floor), asynchronous=True)
-        sure[f"{end}_rates"] = _numbers(outcome)
+        outcome = optimum.best(replace(system, rates=rates), asynchronous=True)
+        ends[f"{end}_rates"] = _numbers(outcome)
     numbers = {
         "runs": fit.runs,
         "watched_s": fit.watched,
@@ -191,9 +195,17 @@ def _fit(question: Question, chosen: _Chosen) -> _Extra:
         "drain": fit.drain,
         "overhead": fit.overhead,
         "shape": fit.shape,
-        "async_at": sure,
+        "async_at": ends,
     }
-    return "fit", numbers, fit_table(fit, sure)
+    sure = []
+    low, high = ends["low_rates"], ends["high_rates"]
+    if low and high:
+        sure.append(
+            f"within the 95 % intervals of the rates the best interval, drained, lies between "
+            f"{format_time(high['interval_s'])} and {format_time(low['interval_s'])}, and its "
+            f"efficiency between {percent(high['efficiency'])} and {percent(low['efficiency'])}"
+        )
+    return numbers, fit_table(fit), sure
 
 
 def _bandwidth(question: Question, chosen: _Chosen) -> _Extra:

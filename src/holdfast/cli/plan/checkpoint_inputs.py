@@ -105,7 +105,7 @@ def gather(options: Options) -> Inputs:
         return _from_costs(options)
     if kinds["levels"]:
         return _from_levels(options)
-    _refuse(options, ("drain", "overhead"), "is in the log that --from names")
+    _refuse(options, ("drain", "overhead", "restart"), "is in the log that --from names")
     return _from_log(options)
 
 

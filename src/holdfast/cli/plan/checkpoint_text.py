@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
@@ -140,7 +140,7 @@ def input_table(system: System) -> Table:
     return made
 
 
-def fit_table(fit: Fit, sure: dict[str, Any]) -> Table:
+def fit_table(fit: Fit) -> Table:
     """Show what was estimated from a log, and how sure it is."""
     made = table(
         f"From the log: {fit.runs} runs, {format_time(fit.watched)} watched",
@@ -152,12 +152,6 @@ def fit_table(fit: Fit, sure: dict[str, Any]) -> Table:
         for level, measured in enumerate(means, 1):
             _mean_row(made, f"{what}, level {level}", measured)
     _mean_row(made, "drain", fit.drain)
-    ends = [sure[end] for end in ("high_rates", "low_rates")]
-    if all(ends):
-        made.add_row(
-            "best interval, drained", "", *(format_time(end["interval_s"]) for end in ends), ""
-        )
-        made.add_row("its efficiency", "", *(percent(end["efficiency"]) for end in ends), "")
     return made
 
 

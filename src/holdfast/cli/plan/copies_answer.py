@@ -58,11 +58,10 @@ def answer(question: Question) -> Answer:
     what = "ranks" if question.together == 1 else f"nodes of {question.together} ranks"
     if safe:
         many = "copy" if safe["copies"] == 1 else "copies"
-        until = safe["expected_failures"]
         advice = (
             f"Keep {safe['copies']} {many}: if {failures} of {units} {what} fail before anything "
-            f"is restored, data is lost with a chance of {_chance(safe['risk'])}; on average it "
-            f"takes {until:.0f} failures ({100 * until / units:.2g} %) to lose any."
+            f"is restored, data is lost with a chance of {'' if safe['exact'] else 'at most '}"
+            f"{_chance(safe['risk'])}{_mean(safe, units)}."
         )
     else:
         advice = (
@@ -103,6 +102,16 @@ def answer(question: Question) -> Answer:
         explain.COPIES,
         notes,
     )
+
+
+def _mean(row: dict[str, Any], units: int) -> str:
+    """Say how many failures it takes on average, as far as that is known."""
+    until = row["expected_failures"]
+    if not row["exact"]:
+        if row["simulated"] is None:
+            return ""
+        until = row["simulated"]["mean"]
+    return f"; on average it takes {until:.0f} failures ({100 * until / units:.2g} %) to lose any"
 
 
 def _judge(plan: Copies, failures: int, trials: int, rng: np.random.Generator) -> dict[str, Any]:
