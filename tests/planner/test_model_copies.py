@@ -10,6 +10,7 @@ from scipy.stats import kstest
 from holdfast.errors import BadInput
 from holdfast.planner.copies import (
     Copies,
+    _survives,
     approximation,
     expected_failures,
     lost_at,
@@ -18,7 +19,6 @@ from holdfast.planner.copies import (
     mean_of,
     quantile,
     simulate,
-    survives,
 )
 
 
@@ -53,7 +53,8 @@ def alternating(ranks: int, copies: int, failed: int) -> Fraction:
 def test_formula_is_the_count(ranks, copies) -> None:
     plan, exact = Copies(ranks, copies), counted(ranks, copies)
     for failed in range(ranks + 1):
-        assert survives(plan, failed) == pytest.approx(float(exact[failed]), rel=1e-12, abs=1e-300)
+        chance = _survives(copies, ranks // copies, failed)
+        assert chance == pytest.approx(float(exact[failed]), rel=1e-12, abs=1e-300)
         lost = 1 - exact[failed]
         assert lost_up_to(plan, failed) == pytest.approx(float(lost), rel=1e-6, abs=1e-300)
         if failed:
@@ -186,4 +187,4 @@ def test_impossible_plans_are_refused(arguments, message) -> None:
     with pytest.raises(BadInput, match=message):
         Copies(*arguments)
     with pytest.raises(BadInput, match="65 failures of 64"):
-        survives(Copies(64, 4), 65)
+        lost_up_to(Copies(64, 4), 65)

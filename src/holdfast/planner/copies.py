@@ -71,14 +71,8 @@ class Copies:
         return groups * self.copies, self.copies, groups
 
 
-def survives(plan: Copies, failed: int) -> float:
-    """Probability that `failed` failures, drawn at random, spare every group."""
-    p, r, g = plan._usable()
-    _check(failed, p)
-    return _survives(r, g, failed)
-
-
 def _survives(r: int, g: int, f: int) -> float:
+    """Probability that f failures, drawn at random, spare each of g groups of r."""
     if f < r:
         return 1.0
     if f > g * (r - 1):

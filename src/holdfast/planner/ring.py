@@ -66,7 +66,7 @@ class Takeover:
     """What trials of one setting saw; arrays have an entry per trial.
 
     `receivers` got at least one file, `neighbours` follow the victim on the ring whether or not a
-    file lay between; `most` is the largest share of the lost files that one node received.
+    file lay between; `most` is how many of the lost files the node that received most got.
     """
 
     setting: Setting
@@ -74,7 +74,6 @@ class Takeover:
     neighbours: npt.NDArray[np.int64]
     per_receiver: npt.NDArray[np.float64]
     most: npt.NDArray[np.int64]
-    lost: npt.NDArray[np.int64]
     busiest: float
     idlest: float
 
@@ -128,7 +127,7 @@ class _Ring:
 
 def simulate(setting: Setting, trials: int, rng: np.random.Generator) -> Takeover:
     """Fail one random node `trials` times."""
-    seen: list[tuple[int, int, float, int, int]] = []
+    seen: list[tuple[int, int, float, int]] = []
     busiest, idlest = [], []
     rings = min(_RINGS, trials) if setting.random else 1
     for share in np.array_split(np.arange(trials), rings):
@@ -142,7 +141,7 @@ def simulate(setting: Setting, trials: int, rng: np.random.Generator) -> Takeove
             receivers = int(np.count_nonzero(got))
             lost = int(files.sum())
             mean = lost / receivers if receivers else 0.0
-            seen.append((receivers, len(np.unique(heirs)), mean, int(got.max()), lost))
+            seen.append((receivers, len(np.unique(heirs)), mean, int(got.max())))
     columns = [np.array(column) for column in zip(*seen, strict=True)]
     return Takeover(
         setting,
@@ -150,7 +149,6 @@ def simulate(setting: Setting, trials: int, rng: np.random.Generator) -> Takeove
         neighbours=columns[1],
         per_receiver=columns[2],
         most=columns[3],
-        lost=columns[4],
         busiest=float(np.mean(busiest)),
         idlest=float(np.mean(idlest)),
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import BadInput
 from ...units import parse_frequency, parse_number, parse_rate, parse_share, parse_size, parse_time
-from .event_log import read_events
+from .logs import read_events
 
 if TYPE_CHECKING:
     from ...planner.checkpoint.machine import Machine

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 #: What the paper reports for 1,024 nodes (figure 6(b), text): receivers by virtual nodes.
 PAPER = {10: 3.0, 1000: 300.0}
+_PAPER_NOTE = (
+    "the FT-Cache paper reports 3 receivers at 10 virtual nodes and near 300 at 1,000; "
+    "--explain and docs/models/ring.md say what explains the difference"
+)
 _LOOKUPS = 2000
 
 
@@ -84,7 +88,13 @@ def answer(question: Question) -> Answer:
         "paper": {str(number): receivers for number, receivers in PAPER.items()},
     }
     return Answer(
-        "ring", advice, numbers, [made], lambda figure: draw(figure, results, best), explain.RING
+        "ring",
+        advice,
+        numbers,
+        [made],
+        lambda figure: draw(figure, results, best),
+        explain.RING,
+        [_PAPER_NOTE] if question.nodes == 1024 else [],
     )
 
 

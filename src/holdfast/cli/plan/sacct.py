@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...errors import BadInput
-from .event_log import read_text
+from .logs import read_text
 
 if TYPE_CHECKING:
     from ...planner.jobs import Job

@@ -1,4 +1,4 @@
-"""Reading events.jsonl."""
+"""Reading logs: any text, and events.jsonl."""
 
 from __future__ import annotations
 
