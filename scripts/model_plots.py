@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from holdfast.cli.plan import plots
 from holdfast.cli.plan.failures_answer import draw as draw_failures
-from holdfast.planner import copies, imports, ring, training
+from holdfast.planner import copies, copies_simulated, imports, ring, training
 from holdfast.planner.checkpoint import by_clock, optimum
 from holdfast.planner.checkpoint.machine import Machine, needed_bandwidth
 from holdfast.planner.checkpoint.system import System
@@ -199,7 +199,7 @@ def copies_until_loss(figure: Figure) -> None:
         )  # fmt: skip
         small = [plan for plan in plans if plan.ranks < 2**18]
         seen = [
-            copies.simulate(plan, 50, np.random.default_rng(7)).mean() / plan.ranks
+            copies_simulated.simulate(plan, 50, np.random.default_rng(7)).mean() / plan.ranks
             for plan in small
         ]
         on.plot(
@@ -224,7 +224,7 @@ def copies_distribution(figure: Figure) -> None:
     shares = np.linspace(0.002, 0.03, 40)
     chances = [100 * copies.lost_up_to(plan, int(s * 2**25)) for s in shares]
     on.plot(100 * shares, chances, label="formula", **plots.style(0, markers=False))
-    seen = np.sort(copies.simulate(plan, 40, np.random.default_rng(25))) / 2**25
+    seen = np.sort(copies_simulated.simulate(plan, 40, np.random.default_rng(25))) / 2**25
     on.step(
         100 * seen, 100 * np.arange(1, 41) / 40, where="post", label="40 simulated runs",
         **plots.style(1, markers=False),

@@ -16,10 +16,9 @@ from holdfast.planner.copies import (
     lost_at,
     lost_at_most,
     lost_up_to,
-    mean_of,
     quantile,
-    simulate,
 )
+from holdfast.planner.copies_simulated import mean_of, simulate
 
 
 def counted(ranks: int, copies: int) -> list[Fraction]:

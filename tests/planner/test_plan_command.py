@@ -81,6 +81,10 @@ def test_the_commands_of_the_issue_give_the_models_numbers() -> None:
     assert point["async"]["expected_s"] == pytest.approx(9875.25675, abs=5e-6)
     assert point["async"].keys() >= {"interval_s", "segments", "expected_s", "efficiency"}
     assert (point["async"]["interval_s"], point["async"]["segments"]) == (1500.0, 6)
+    calm = ["--local-cost", "10", "--shared-cost", "100", "--local-rate", "0", "--shared-rate", "0"]
+    never = numbers("checkpoint", *calm, "--interval", "1000", "--segments", "2")
+    assert never["sync"]["expected_s"] == pytest.approx(2110.0)
+    assert never["best"] == {"sync": None, "async": None}
 
 
 @pytest.mark.parametrize("name", QUICK)

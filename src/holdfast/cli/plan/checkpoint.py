@@ -114,7 +114,8 @@ def checkpoint(
         tuple(level or ()), events, drain, overhead, overhead_slope, staging_nodes, restart,
     )  # fmt: skip
     with numeric():
-        from .checkpoint_answer import Question, answer
+        from .checkpoint_answer import answer
+        from .checkpoint_question import Question
 
         question = Question(
             inputs=gather(options),

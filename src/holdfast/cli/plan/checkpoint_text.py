@@ -88,16 +88,16 @@ def _judgement(
     if sync:
         results.append(f"{percent(sync.efficiency)} if the program waits")
     top = max(filter(None, best.values()), key=lambda outcome: outcome.efficiency, default=None)
-    reach = "no schedule makes progress"
+    reach = ""
     if top is not None:
         reach = (
-            f"the best schedule ({format_time(top.schedule.interval)}, {_every(top)}) reaches "
+            f"; the best schedule ({format_time(top.schedule.interval)}, {_every(top)}) reaches "
             f"{percent(top.efficiency)}"
         )
     return (
         f"With {format_time(one.schedule.interval)} of computation between checkpoints and "
         f"{_every(one)} on the shared file system, the useful share of the time is "
-        f"{' and '.join(results)}; {reach}."
+        f"{' and '.join(results)}{reach}."
     )
 
 

@@ -15,10 +15,9 @@ from ...planner.copies import (
     lost_at,
     lost_at_most,
     lost_up_to,
-    mean_of,
     quantile,
-    simulate,
 )
+from ...planner.copies_simulated import mean_of, simulate
 from . import explain, plots
 from .show import Answer, table
 
