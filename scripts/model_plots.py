@@ -207,7 +207,9 @@ def copies_until_loss(figure: Figure) -> None:
             label="simulated" if count == 4 else None, **PAPER_MARK,
         )  # fmt: skip
     on.axhline(1, color="0.5", linewidth=1)
-    on.annotate("the paper's 1 %", (40, 1), xytext=(0, 3), textcoords="offset points", fontsize=8)
+    on.annotate(
+        "the paper's 1 %", (2**17, 1), xytext=(0, 3), textcoords="offset points", fontsize=8
+    )
     on.set_xscale("log", base=2)
     on.set_yscale("log")
     plots.plain_numbers(on, "y")
