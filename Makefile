@@ -4,6 +4,8 @@ VENV  := .venv
 BIN   := $(VENV)/bin
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 
+PLOTS := docs/models/plots/.drawn
+
 SOURCES := $(shell find src native CMakeLists.txt pyproject.toml README.md -type f -not -name '*.pyc')
 
 .PHONY: run test check native-test bench soak docs format stub clean
@@ -12,7 +14,7 @@ SOURCES := $(shell find src native CMakeLists.txt pyproject.toml README.md -type
 run: $(VENV)/.built
 	$(BIN)/holdfast demo
 
-test: check native-test
+test: check native-test $(PLOTS)
 	$(BIN)/python -m pytest -m "not soak"
 
 check: $(VENV)/.test-deps $(VENV)/.built
@@ -32,7 +34,7 @@ bench: $(VENV)/.test-deps $(VENV)/.built
 soak: $(VENV)/.test-deps $(VENV)/.built
 	$(BIN)/python -m pytest -m soak --timeout 7200
 
-docs: $(VENV)/.test-deps $(VENV)/.built
+docs: $(VENV)/.test-deps $(VENV)/.built $(PLOTS)
 	$(BIN)/mkdocs build --strict
 
 format: $(VENV)/.test-deps
@@ -41,7 +43,7 @@ format: $(VENV)/.test-deps
 	scripts/clang-format $(BIN)/clang-format -i
 
 clean:
-	rm -rf $(VENV) build site .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build site $(dir $(PLOTS)) .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(VENV)/.build-deps: pyproject.toml scripts/packages
 	scripts/packages build
@@ -53,6 +55,11 @@ $(VENV)/.build-deps: pyproject.toml scripts/packages
 $(VENV)/.test-deps: $(VENV)/.build-deps
 	scripts/packages test
 	scripts/pip-install $(BIN)/python test
+	touch $@
+
+# The figures of docs/models are drawn by the models they explain.
+$(PLOTS): $(VENV)/.test-deps $(shell find src/holdfast/planner -name '*.py') scripts/model_plots.py | $(VENV)/.built
+	$(BIN)/python scripts/model_plots.py $(dir $@)
 	touch $@
 
 $(VENV)/.built: $(VENV)/.build-deps $(SOURCES)

@@ -56,6 +56,42 @@ def parse_rate(text: str | float) -> float:
     return _parse(text, _SIZES, "rate", "6.4 GB/s")
 
 
+def parse_share(text: str | float) -> float:
+    """Return the part of one in ``6%``, ``6.25 %`` or ``0.06``; it lies between 0 and 1."""
+    value = _parse(text, {"": 1.0, "%": 0.01}, "share", "6% or 0.06")
+    if value > 1:
+        meant = f"{value:g}%" if value <= 100 else "6% or 0.06"
+        raise BadInput(f"{text!r} is more than the whole; write it like {meant}")
+    return value
+
+
+def parse_number(text: str | float) -> float:
+    """Return a number without a unit."""
+    return _parse(text, {"": 1.0}, "number", "0.002 or 2e-3")
+
+
+def parse_count(text: str | int) -> int:
+    """Return the number in ``1,024``, ``2^15`` or a plain one."""
+    base, power, exponent = str(text).partition("^")
+    value = _parse(base, {"": 1.0}, "count", "1024 or 2^10")
+    if power:
+        value **= min(_parse(exponent, {"": 1.0}, "count", "1024 or 2^10"), 64.0)
+    if value != int(value) or value >= 2**63:
+        raise BadInput(f"{text!r} is not a whole number; write it like 1024 or 2^10")
+    return int(value)
+
+
+def parse_frequency(text: str | float) -> float:
+    """Return events per second in ``2e-5``, ``2e-5/s`` or ``1.8/day``."""
+    head, slash, per = str(text).rpartition("/")
+    if not slash:
+        return _parse(text, {"": 1.0}, "rate of failures", "2e-5 or 1.8/day")
+    unit = per.strip().lower()
+    if unit not in _TIMES or not unit:
+        raise BadInput(f"{text!r} is not a rate of failures; write it like 2e-5 or 1.8/day")
+    return _parse(head, {"": 1.0}, "rate of failures", "2e-5 or 1.8/day") / _TIMES[unit]
+
+
 def format_size(count: float) -> str:
     """`count` bytes in the largest binary unit that leaves a number of at least 1."""
     for unit in ("B", "KiB", "MiB", "GiB", "TiB", "PiB"):

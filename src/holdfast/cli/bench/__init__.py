@@ -15,7 +15,10 @@ from .figures import Report
 from .report import print_report
 
 #: Name of a benchmark -> the module that runs it, imported when asked for.
-BENCHES: dict[str, str] = {"core": "holdfast.cli.bench.core"}
+BENCHES: dict[str, str] = {
+    "core": "holdfast.cli.bench.core",
+    "planner": "holdfast.cli.bench.planner",
+}
 
 
 def measure(name: str) -> Report:

@@ -1,0 +1,44 @@
+"""`holdfast plan copies`: how many copies of everything to keep in memory."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ...units import parse_count, parse_share
+from .parse import listed, optional
+from .show import AsJson, Explain, PlotFile, Seed, numeric, show
+
+
+def copies(
+    *,
+    ranks: Annotated[str, typer.Option(help="MPI ranks that hold data: 32768 or 2^15.")],
+    failures: Annotated[
+        str | None, typer.Option(help="Failures to survive; 1 % of what can fail if not given.")
+    ] = None,
+    copies: Annotated[str, typer.Option(help="Numbers of copies to compare.")] = "1,2,3,4",
+    together: Annotated[
+        str, typer.Option(help="Neighbouring ranks that fail as one: ranks per node.")
+    ] = "1",
+    risk: Annotated[str, typer.Option(help="Chance of losing data that is accepted.")] = "1%",
+    simulate: Annotated[int, typer.Option(help="Trials to simulate beside the formula.")] = 0,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    plot: PlotFile = None,
+    explain: Explain = False,
+) -> None:
+    """Say how likely failures are to take the last copy of something, by number of copies."""
+    with numeric():
+        from .copies_answer import Question, answer
+
+        question = Question(
+            parse_count(ranks),
+            optional(parse_count, failures),
+            sorted(set(listed(parse_count, copies, "counts"))),
+            parse_count(together),
+            parse_share(risk),
+            simulate,
+            seed,
+        )
+        show(answer(question), as_json=as_json, plot=plot, explain=explain)

@@ -1,0 +1,1 @@
+"""Models and simulators of what failures cost: no I/O, no cluster; `holdfast plan` asks them."""
