@@ -4,6 +4,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "python/bind.hpp"
@@ -22,6 +23,8 @@ std::string as_string(const nb::bytes& data) {
 }
 
 Duration as_duration(double seconds) {
+    // Negative, endless or not a number: the core has its limits, the conversion must not overflow.
+    seconds = seconds > 0 ? std::min(seconds, 86'400.0) : 0;
     return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 

@@ -65,6 +65,7 @@ TEST_CASE("a file that is cut short or gone counts as lost") {
     std::string bytes = random_bytes(100'000, 1);
     REQUIRE(put(*place.store, "cut", bytes).ok());
     REQUIRE(put(*place.store, "gone", bytes).ok());
+    REQUIRE(::chmod(path_of(place, "cut").c_str(), 0600) == 0);
     REQUIRE(::truncate(path_of(place, "cut").c_str(), 99'999) == 0);
     REQUIRE(::unlink(path_of(place, "gone").c_str()) == 0);
     for (std::string key : {"cut", "gone"}) {

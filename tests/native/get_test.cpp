@@ -135,6 +135,7 @@ TEST_CASE("a copy that went bad is not served, to nobody") {
     CHECK(get(remote, node.tcp, {"edge"}).status().code() == Code::NotFound);
     REQUIRE(remote.put({node.local}, "cut", bytes, Tier::Memory, kPatience).ok());
     std::string path = node.tier(Tier::Memory) + "/" + node.store().find("cut")->name;
+    REQUIRE(::chmod(path.c_str(), 0600) == 0);
     REQUIRE(::truncate(path.c_str(), 1000) == 0);
     CHECK(get(remote, node.tcp, {"cut"}).status().code() == Code::NotFound);
     CHECK(node.store().counters().damaged == 2);

@@ -160,6 +160,7 @@ TEST_CASE("connections that rest or stop halfway are closed") {
     CHECK(closed_by_peer(halfway));
     receive_some(stranger.get(), kChallengeBytes);
     CHECK(closed_by_peer(stranger));
+    CHECK(server.server.traffic().refused == 0);  // for its silence, not for what it said at last
     done = true;
     trickle.join();
     CHECK(closed_by_peer(resting));

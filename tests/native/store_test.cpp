@@ -2,6 +2,7 @@
 #include "store/store.hpp"
 
 #include <atomic>
+#include <latch>
 #include <random>
 #include <thread>
 
@@ -168,21 +169,28 @@ TEST_CASE("the capacity holds at every moment, however many write") {
 }
 
 TEST_CASE("evictable room is enough for all who want it at once") {
-    // Everything may go, so nobody may be refused, also while others are still removing files.
-    StoreDir place(1 << 20);
-    std::atomic<int> refused{0};
-    std::vector<std::thread> writers;
-    for (int t = 0; t < 4; ++t) {
-        writers.emplace_back([&, t] {
-            for (int i = 0; i < 30; ++i) {
-                std::string key = std::to_string(t) + "/" + std::to_string(i);
-                std::string bytes = random_bytes(250'000, 1);
-                if (!put_as(*place.store, {.key = key, .has_source = true}, bytes).ok()) ++refused;
-            }
-        });
+    // One evicts the large file, and while that is still being removed the others ask for room.
+    constexpr std::uint64_t kCapacity = 64 << 20;
+    StoreDir place(kCapacity);
+    std::string large = random_bytes(kCapacity, 1);
+    for (int round = 0; round < 3; ++round) {
+        REQUIRE(put_as(*place.store, {.key = "large", .has_source = true}, large).ok());
+        std::atomic<int> refused{0};
+        std::latch start(4), all_asked(4);
+        std::vector<std::thread> writers;
+        for (int t = 0; t < 4; ++t) {
+            writers.emplace_back([&, t] {
+                start.arrive_and_wait();
+                auto writer =
+                    place.store->create({.key = std::to_string(t), .size = kCapacity / 4});
+                if (!writer.ok()) ++refused;
+                all_asked.arrive_and_wait();
+            });
+        }
+        for (auto& writer : writers) writer.join();
+        CHECK(refused == 0);
+        CHECK(place.store->find("large") == nullptr);
     }
-    for (auto& writer : writers) writer.join();
-    CHECK(refused == 0);
 }
 
 TEST_CASE("a drop that races with a put of the same key never takes the new file") {
