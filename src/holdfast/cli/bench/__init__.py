@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from ...errors import BadInput
 from ..output import AsJson, print_json
@@ -50,7 +51,10 @@ def bench(
     here = machine.fingerprint()
     known = baselines.recorded(here)
     names = list(BENCHES) if name == "all" else [name]
-    reports = [baselines.judge(measure(each), known) for each in names]
+    reports = []
+    for each in names:
+        with Console(stderr=True).status(f"running the {each} benchmark"):  # on terminals only
+            reports.append(baselines.judge(measure(each), known))
     if record:
         baselines.record(here, reports)
     if write is not None:

@@ -59,11 +59,11 @@ def check_checkout() -> None:
 
 
 def record(machine: str, reports: Iterable[Report]) -> None:
-    """Keep the baselines of `reports` as what `machine` can do."""
+    """Keep the baselines of `reports` as what `machine` can do, if it never did better."""
     known = _load(_IN_CHECKOUT)
-    rates = dict(known.get(machine, {}))
+    rates = known.setdefault(machine, {})
     for report in reports:
-        rates |= {name: float(f"{rate:.4g}") for name, rate in report.baselines.items()}
-    known[machine] = rates
+        for name, rate in report.baselines.items():
+            rates[name] = max(rates.get(name, 0.0), float(f"{rate:.4g}"))
     text = msgspec.json.format(msgspec.json.encode(dict(sorted(known.items()))), indent=2)
     _IN_CHECKOUT.write_bytes(text + b"\n")

@@ -23,6 +23,8 @@ from .stage import MEDIUM, Part, Stage
 
 _CLIENTS = 8
 _TURN = 0.5  # seconds
+#: Of the programs that are not ours: they must not outlive a benchmark that is killed.
+_DIES_WITH_US = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
 _GETTER = [sys.executable, "-c", "from holdfast.cli.bench.core.getter import main; main()"]
 
 
@@ -63,7 +65,11 @@ def _redis(core: int, directory: Path) -> Iterator[int]:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
     options = {"bind": "127.0.0.1", "port": str(port), "dir": str(directory), "save": ""}
-    command = ["redis-server", *(word for k, v in options.items() for word in (f"--{k}", v))]
+    command = [
+        *_DIES_WITH_US,
+        "redis-server",
+        *(word for k, v in options.items() for word in (f"--{k}", v)),
+    ]
     with on_core(core):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
