@@ -105,7 +105,7 @@ TEST_CASE("forks while other threads ask do no harm") {
     for (int t = 0; t < 3; ++t) {
         threads.emplace_back([&] {
             while (!done) {
-                remote.client().forget(node.tcp);  // so that there is always one being dialled
+                remote.client().close_idle();  // so that there is always one being dialled
                 auto got = get(remote, node.tcp, {"key"});
                 if (!got.ok() || *got != bytes) ++wrong;
             }
