@@ -6,7 +6,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 
 SOURCES := $(shell find src native CMakeLists.txt pyproject.toml README.md -type f -not -name '*.pyc')
 
-.PHONY: run test check native-test bench soak docs format clean
+.PHONY: run test check native-test bench soak docs format stub clean
 .DELETE_ON_ERROR:
 
 run: $(VENV)/.built
@@ -58,3 +58,7 @@ $(VENV)/.test-deps: $(VENV)/.build-deps
 $(VENV)/.built: $(VENV)/.build-deps $(SOURCES)
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --force-reinstall .
 	touch $@
+
+# The typed stub of the core is part of the source, so that readers and type checkers have it.
+stub: $(VENV)/.built
+	$(BIN)/python -m nanobind.stubgen -q -m holdfast._core -o src/holdfast/_core.pyi

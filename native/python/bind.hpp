@@ -3,4 +3,5 @@
 
 #include <nanobind/nanobind.h>
 
+void bind_checksums(nanobind::module_& module);
 void bind_placement(nanobind::module_& module);

@@ -6,5 +6,6 @@
 
 NB_MODULE(_core, module) {
     module.doc() = "The C++ core of Holdfast: hashing, placement, store and transport.";
+    bind_checksums(module);
     bind_placement(module);
 }
