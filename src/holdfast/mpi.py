@@ -31,18 +31,30 @@ _FAILURES = tuple(
 _POLL = 0.002
 
 
-def prepare(comm: MPI.Intracomm) -> MPI.Intracomm:
-    """Return `comm` set to report errors instead of ending the program."""
+def settle(comm: MPI.Comm) -> MPI.Intracomm:
+    """Return a communicator that has just been made, once all ranks that live have it.
+
+    From then on it reports errors instead of ending the program. Open MPI crashes when a
+    communicator is revoked while another rank is still at making it.
+    """
+    assert isinstance(comm, MPI.Intracomm)
     comm.Set_errhandler(MPI.ERRORS_RETURN)
+    agree(comm, 1)
     return comm
 
 
 def is_failure(error: MPI.Exception, comm: MPI.Intracomm) -> bool:
     """Whether `error` means that a rank of `comm` died, or that another rank has said so."""
-    if error.Get_error_class() in _FAILURES:
-        return True
     # Waiting for several messages reports only that one of them has an error.
-    return bool(_FAILURES) and (bool(failed_ranks(comm)) or _is_revoked(comm))
+    return error.Get_error_class() in _FAILURES or is_broken(comm)
+
+
+def is_broken(comm: MPI.Intracomm) -> bool:
+    """Whether a rank of `comm` is known to have died, or another rank has said so."""
+    try:
+        return bool(comm.Is_revoked()) or bool(failed_ranks(comm))
+    except (NotImplementedError, MPI.Exception):
+        return False
 
 
 def failed_ranks(comm: MPI.Intracomm) -> tuple[int, ...]:
@@ -81,46 +93,34 @@ def revoke(comm: MPI.Intracomm) -> None:
         raise HoldfastError(NO_ULFM) from error
 
 
-def _is_revoked(comm: MPI.Intracomm) -> bool:
-    try:
-        return bool(comm.Is_revoked())
-    except (NotImplementedError, MPI.Exception):
-        return False
+def agree(comm: MPI.Intracomm, flags: int, poll: float = 0) -> int:
+    """Return the AND of the `flags` of all ranks that live: the same on all of them.
 
-
-def agree(comm: MPI.Intracomm, flags: int) -> int | None:
-    """Return the AND of all ranks' `flags`, or None if ranks died: the same on all that live."""
+    With `poll`, look only every so many seconds, so as not to keep a core busy.
+    """
+    # Whether MPI reports a failure beside the answer may differ from rank to rank; the answer
+    # does not. Only the non-blocking form hands over both.
+    answer = array("i", [flags])
     try:
-        return int(comm.Agree(flags))
+        request = comm.Iagree(answer)
+        while poll and not request.Test():
+            time.sleep(poll)
+        request.Wait()
     except NotImplementedError:
         return int(comm.allreduce(flags, MPI.BAND))
     except MPI.Exception as error:
-        if is_failure(error, comm):
-            return None
-        raise
-
-
-def _wait_for_call(comm: MPI.Intracomm) -> int:
-    """Take part in the next agreement in `comm` without keeping a core busy."""
-    flags = array("i", [-1])
-    try:
-        request = comm.Iagree(flags)
-        while not request.Test():
-            time.sleep(_POLL)
-        return flags[0]
-    except NotImplementedError:
-        return int(comm.allreduce(-1, MPI.BAND))
-    except MPI.Exception:
-        return max(flags[0], 0)  # dead ranks make it an error; the answer is there all the same
+        if not is_failure(error, comm):
+            raise
+    return answer[0]
 
 
 class Crew:
     """The ranks of a program, some held back: `comm` is for those at work, None on spares."""
 
     def __init__(self, everyone: MPI.Intracomm, spares: int) -> None:
-        self.everyone = prepare(everyone.Dup())
+        self.everyone = settle(everyone.Dup())
         self.spare = everyone.rank >= everyone.size - spares
-        part = prepare(self.everyone.Split(int(self.spare), everyone.rank))
+        part = settle(self.everyone.Split(int(self.spare), everyone.rank))
         self.comm = None if self.spare else part
 
     def call_spares(self) -> None:
@@ -129,7 +129,7 @@ class Crew:
 
     def wait(self) -> bool:
         """Wait, on a spare, until it is needed (True) or the others have finished (False)."""
-        return _wait_for_call(self.everyone) == 0
+        return agree(self.everyone, -1, _POLL) == 0
 
 
 def split_spares(comm: MPI.Intracomm, count: int) -> Crew:
@@ -146,7 +146,8 @@ def finish(comm: MPI.Intracomm | Crew, code: int = 0) -> NoReturn:
 
     After a failure, leaving MPI the normal way may hang; this never calls MPI_Finalize.
     """
-    everyone = comm.everyone if isinstance(comm, Crew) else prepare(comm)
+    everyone = comm.everyone if isinstance(comm, Crew) else comm
+    everyone.Set_errhandler(MPI.ERRORS_RETURN)
     try:
         if not (isinstance(comm, Crew) and comm.spare):
             agree(everyone, 1)

@@ -9,6 +9,7 @@ peer go as one message that a derived datatype gathers and scatters.
 from __future__ import annotations
 
 import ctypes
+import pickle
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ DIRECT_BYTES = 96 * 1024
 WINDOW = 16
 #: A longer piece is cut, because lengths inside a datatype are 32-bit integers.
 LONGEST = 1 << 30
-_TAG = 11
+_TAG, _ROWS_TAG = 11, 13
 
 
 class Parcels(NamedTuple):
@@ -49,21 +50,85 @@ def address_of(array: npt.NDArray[Any]) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def exchange(comm: MPI.Intracomm, outgoing: Parcels, incoming: Parcels) -> int:
-    """Send and receive all pieces, local ones by copying; return the bytes that travelled."""
-    sends, receives = _Side(comm, outgoing), _Side(comm, incoming)
-    step = 0
-    requests = receives.post(comm.Irecv, step) + sends.post(comm.Isend, step)
-    # Local copies overlap with the first messages.
-    for target, source, length in zip(
-        receives.local_addresses, sends.local_addresses, sends.local_lengths, strict=True
-    ):
-        ctypes.memmove(target, source, length)
-    while requests:
-        MPI.Request.Waitall(requests)
-        step += 1
+def wait_all(requests: list[MPI.Request]) -> None:
+    """Wait until all messages have ended, and raise if one has failed.
+
+    Without statuses Open MPI 5 reports success for receives in a revoked communicator.
+    """
+    MPI.Request.Waitall(requests, [MPI.Status() for _ in requests])
+
+
+class Wire:
+    """A communicator, and the memory that messages in it may use.
+
+    When a rank dies, messages between others stay open, and MPI may still read from and write to
+    their memory; it must stay allocated until nobody uses the communicator any more.
+    """
+
+    def __init__(self, comm: MPI.Intracomm) -> None:
+        self.comm = comm
+        self._in_use: list[Any] = []
+
+    def keep(self, *objects: Any) -> None:
+        """Keep memory allocated until `release`, or for as long as the wire exists."""
+        self._in_use.extend(objects)
+
+    def release(self) -> None:
+        """Forget the memory kept: all messages that used it have ended, on all ranks."""
+        self._in_use.clear()
+
+    def exchange(self, outgoing: Parcels, incoming: Parcels) -> int:
+        """Send and receive all pieces, local ones by copying; return the bytes that travelled.
+
+        The caller keeps the memory.
+        """
+        comm, step = self.comm, 0
+        sends, receives = _Side(comm, outgoing), _Side(comm, incoming)
         requests = receives.post(comm.Irecv, step) + sends.post(comm.Isend, step)
-    return sends.bytes + receives.bytes
+        # Local copies overlap with the first messages.
+        for target, source, length in zip(
+            receives.local_addresses, sends.local_addresses, sends.local_lengths, strict=True
+        ):
+            ctypes.memmove(target, source, length)
+        while requests:
+            wait_all(requests)
+            step += 1
+            requests = receives.post(comm.Irecv, step) + sends.post(comm.Isend, step)
+        return sends.bytes + receives.bytes
+
+    def swap_rows(self, rows: Ints) -> Ints:
+        """Send row i to rank i, for all ranks; return the rows that came, by sender.
+
+        Takes log2(p) rounds (Bruck). Collectives of Open MPI free the messages that a failure
+        leaves open, and it ends the process when one of those fails later; ours are never freed.
+        """
+        size, me = self.comm.size, self.comm.rank
+        rows = rows[(np.arange(size) + me) % size]
+        step = 1
+        while step < size:
+            travels = np.flatnonzero(np.arange(size) & step)
+            leaving = rows[travels]
+            arriving = np.empty_like(leaving)
+            self.keep(leaving, arriving)
+            receive = self.comm.Irecv(arriving, (me - step) % size, _ROWS_TAG)
+            send = self.comm.Isend(leaving, (me + step) % size, _ROWS_TAG)
+            wait_all([receive, send])
+            rows[travels] = arriving
+            step *= 2
+        return rows[(me - np.arange(size)) % size]
+
+    def gather_objects(self, mine: Any) -> list[Any]:
+        """Return what each rank says; for the rare cases where arrays are not enough."""
+        size = self.comm.size
+        content = np.frombuffer(pickle.dumps(mine), np.uint8)
+        lengths = self.swap_rows(np.full((size, 1), content.nbytes, np.int64))[:, 0]
+        parts = [np.empty(length, np.uint8) for length in lengths.tolist()]
+        self.keep(content, parts)
+        peers = np.arange(size)
+        own = np.full(size, address_of(content)), np.full(size, content.nbytes)
+        theirs = np.array([address_of(part) for part in parts])
+        self.exchange(Parcels(peers, *own), Parcels(peers, theirs, lengths))
+        return [pickle.loads(part.tobytes()) for part in parts]  # noqa: S301 (our own ranks)
 
 
 class _Side:

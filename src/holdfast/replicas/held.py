@@ -9,7 +9,7 @@ import numpy.typing as npt
 from mpi4py import MPI
 
 from .._core import crc32c
-from .exchange import NOTHING, Parcels, address_of, exchange, join
+from .exchange import NOTHING, Parcels, Wire, address_of, join
 from .permutation import Flags, Ints
 
 #: Touching a fresh buffer once per huge page is cheaper than letting MPI do it page by page.
@@ -73,7 +73,7 @@ class Held:
 
 
 def deliver(
-    comm: MPI.Intracomm,
+    wire: Wire,
     peers: Ints,
     addresses: Ints,
     sizes: Ints,
@@ -87,8 +87,8 @@ def deliver(
     """
     outward, inward = np.argsort(peers, kind="stable"), np.argsort(sources, kind="stable")
     sent, arrived = crcs[outward], np.empty(len(sources), np.uint32)
-    moved = exchange(
-        comm,
+    wire.keep(sent, arrived, target)
+    moved = wire.exchange(
         join(Parcels(peers, addresses, sizes), _crc_parcels(sent, peers[outward])),
         join(
             Parcels(sources, target.addresses, target.sizes), _crc_parcels(arrived, sources[inward])

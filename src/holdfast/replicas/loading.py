@@ -10,10 +10,9 @@ from mpi4py import MPI
 
 from .._core import xxh3_64
 from ..errors import BadInput, BlocksLost
-from .exchange import Parcels, address_of, exchange
+from .exchange import Parcels, Wire, address_of, wait_all
 from .inputs import Bytes, as_blocks, as_bytes, as_ranges, as_writable
 from .layout import Pieces, joined
-from .meeting import Meeting
 from .permutation import Ints
 from .version import Version
 
@@ -85,12 +84,12 @@ class Load:
             words[servers[few], 2 + 2 * turn[few]] = pieces.counts[few]
         return words
 
-    def requests(self, comm: MPI.Intracomm, words: Ints) -> tuple[Pieces, Ints]:
+    def _requests(self, wire: Wire, words: Ints) -> tuple[Pieces, Ints]:
         """Return the pieces that others want from this rank, and who wants each."""
         if self.planned:
             serves = np.flatnonzero((self._all_servers == self._me) & ~self._mine)
             return self._all.pick(serves), self._requesters[serves]
-        counts = words[:, 0]
+        comm, counts = wire.comm, words[:, 0]
         ends = np.cumsum(counts)
         wanted = np.empty((int(counts.sum()), 2), np.int64)
         for turn in range(INLINE):
@@ -100,6 +99,7 @@ class Load:
         asked = np.bincount(self._servers[self._remote], minlength=comm.size)
         starts = np.cumsum(asked) - asked
         mine = np.stack((pieces.first, pieces.counts), axis=1)
+        wire.keep(wanted, mine)
         pending = [
             comm.Irecv(wanted[ends[peer] - counts[peer] + INLINE : ends[peer]], peer, _TAG)
             for peer in np.flatnonzero(counts > INLINE).tolist()
@@ -107,17 +107,17 @@ class Load:
             comm.Isend(mine[starts[peer] + INLINE : starts[peer] + asked[peer]], peer, _TAG)
             for peer in np.flatnonzero(asked > INLINE).tolist()
         ]
-        MPI.Request.Waitall(pending)
+        wait_all(pending)
         first, count = wanted.T
         return (
             Pieces(self.version.layout.range_at(first), first, count),
             np.repeat(np.arange(comm.size), counts),
         )
 
-    def run(self, meeting: Meeting, words: Ints) -> int:
+    def run(self, wire: Wire, words: Ints) -> int:
         """Serve others and fetch what this rank asked for; return the bytes that travelled."""
-        version, comm = self.version, meeting.comm
-        wanted, requesters = self.requests(comm, words)
+        version = self.version
+        wanted, requesters = self._requests(wire, words)
         own = self.pieces.pick(self._servers == self._me)
         serve = Pieces(*(np.concatenate(pair) for pair in zip(own, wanted, strict=True)))
         to = np.concatenate((np.full(len(own.ranges), self._me), requesters))
@@ -128,10 +128,10 @@ class Load:
             self.lengths = np.full(int(count.sum()), version.block_bytes)
         else:
             self.lengths = lengths = np.empty(int(count.sum()), np.int64)
-            meeting.keep(lengths)
+            wire.keep(lengths)
             ends = np.cumsum(count)
             targets = self._incoming(lengths, 8 * (ends - count), 8 * count)
-            moved += exchange(comm, Parcels(to, *version.index_spans(serve)), targets)
+            moved += wire.exchange(Parcels(to, *version.index_spans(serve)), targets)
             for piece, (_, given) in self._supplied.items():
                 lengths[ends[piece] - count[piece] : ends[piece]] = given
             summed = np.append(0, np.cumsum(lengths))
@@ -141,10 +141,10 @@ class Load:
         self.data = target = (
             self._out if fits and self._out is not None else np.empty(total, np.uint8)
         )
-        meeting.keep(target)
+        wire.keep(target)
         starts = np.cumsum(sizes) - sizes
         targets = self._incoming(target, starts, sizes)
-        moved += exchange(comm, Parcels(to, *version.spans(serve)), targets)
+        moved += wire.exchange(Parcels(to, *version.spans(serve)), targets)
         for piece, (content, _) in self._supplied.items():
             target[starts[piece] : starts[piece] + sizes[piece]] = content
         return moved

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 from mpi4py import MPI
@@ -17,6 +16,7 @@ from mpi4py import MPI
 from .. import mpi
 from .._core import xxh3_64
 from ..errors import BadInput, RanksFailed
+from .exchange import Wire
 from .permutation import Ints
 
 #: What the ranks agree on at the end of a call: nobody saw a failure, nobody has an objection.
@@ -28,9 +28,13 @@ class Meeting:
     """A communicator of a store's own, and the state of the calls made in it."""
 
     def __init__(self, comm: MPI.Intracomm) -> None:
-        self.comm = comm
+        self.wire = Wire(comm)
         self._agreed_to_recover = False
-        self._in_use: list[Any] = []
+
+    @property
+    def comm(self) -> MPI.Intracomm:
+        """The communicator."""
+        return self.wire.comm
 
     @contextmanager
     def guard(self) -> Iterator[None]:
@@ -45,10 +49,6 @@ class Meeting:
             mpi.revoke(self.comm)
             raise
 
-    def keep(self, *objects: Any) -> None:
-        """Keep memory alive that messages may still use after a failure."""
-        self._in_use.extend(objects)
-
     def meet(self, call: str, problem: str | None, words: Ints) -> Ints:
         """Exchange a row of `words` with every rank if all make the same `call` and can make it.
 
@@ -58,12 +58,11 @@ class Meeting:
         mine[:, 0] = xxh3_64(call.encode()) >> (64 - _DIGEST_BITS)
         mine[:, 1] = problem is None
         mine[:, 2:] = words
-        theirs = np.empty_like(mine)
         with self.guard():
-            self.comm.Alltoall(mine, theirs)
+            theirs = self.wire.swap_rows(mine)
             if (theirs[:, 0] == mine[0, 0]).all() and theirs[:, 1].all():
                 return theirs[:, 2:]
-            said = self.comm.allgather((call, problem))
+            said = self.wire.gather_objects((call, problem))
         if problem is not None:
             raise BadInput(problem)
         for rank, (_, reason) in enumerate(said):
@@ -78,13 +77,14 @@ class Meeting:
     def conclude(self, content: bool = True) -> bool:
         """Agree that the call has succeeded; return whether all are `content`.
 
-        Raises RanksFailed, on all ranks, if a rank died before it said so.
+        Raises RanksFailed, on all ranks, if any knows of a failure.
         """
-        flags = mpi.agree(self.comm, _NO_FAILURE | (_NO_OBJECTION if content else 0))
-        if flags is None or not flags & _NO_FAILURE:
+        mine = 0 if mpi.is_broken(self.comm) else _NO_FAILURE
+        flags = mpi.agree(self.comm, mine | (_NO_OBJECTION if content else 0))
+        if not flags & _NO_FAILURE:
             self._agreed_to_recover = True
             raise mpi.ranks_failed(self.comm)
-        self._in_use.clear()
+        self.wire.release()
         return bool(flags & _NO_OBJECTION)
 
     def meet_to_recover(self) -> None:
@@ -96,6 +96,5 @@ class Meeting:
 
     def move_to(self, comm: MPI.Intracomm) -> None:
         """Go on in another communicator; nobody uses the old one any more."""
-        self.comm = comm
+        self.wire = Wire(comm)
         self._agreed_to_recover = False
-        self._in_use.clear()

@@ -11,6 +11,7 @@ from mpi4py import MPI
 
 from .. import mpi
 from ..errors import HoldfastError
+from .exchange import Wire
 from .permutation import Ints
 
 
@@ -54,11 +55,13 @@ def regroup(
     `place` is -1 on spares. `lost_before` (ignored on spares) are all places that were taken when
     the failure came; `describe` tells newcomers what they need to know.
     """
+    wires = []  # those of failed attempts must stay until there is a good one
     while True:
         everyone = _shrink(everyone)
+        wires.append(Wire(everyone))
         regrouped = None
         try:
-            regrouped = _assign(everyone, place, label, lost_before, describe)
+            regrouped = _assign(wires[-1], place, label, lost_before, describe)
         except MPI.Exception as error:
             if not mpi.is_failure(error, everyone):
                 raise
@@ -69,16 +72,16 @@ def regroup(
 
 def _shrink(comm: MPI.Intracomm) -> MPI.Intracomm:
     try:
-        return mpi.prepare(comm.Shrink())
+        return mpi.settle(comm.Shrink())
     except (NotImplementedError, MPI.Exception) as error:
         raise HoldfastError(mpi.NO_ULFM) from error
 
 
 def _assign(
-    everyone: MPI.Intracomm, place: int, label: int, taken: Ints, describe: Callable[[], Any]
+    wire: Wire, place: int, label: int, taken: Ints, describe: Callable[[], Any]
 ) -> Regrouped:
-    table = np.empty((everyone.size, 2), np.int64)
-    everyone.Allgather(np.array([place, label]), table)
+    everyone = wire.comm
+    table = wire.swap_rows(np.tile(np.array([place, label]), (everyone.size, 1)))
     at_work = np.flatnonzero(table[:, 0] >= 0)
     spares = np.flatnonzero(table[:, 0] < 0)
     if not len(spares):
@@ -87,13 +90,13 @@ def _assign(
         nobody = np.empty(0, np.int64)
         return Regrouped(everyone, None, nobody, nobody, (), None)
     speaker = int(at_work[0])
-    state = describe() if everyone.rank == speaker else None
-    taken, state = everyone.bcast((taken, state), speaker)
+    said = (taken, describe()) if everyone.rank == speaker else None
+    taken, state = wire.gather_objects(said)[speaker]
     vacant = np.setdiff1d(taken, table[at_work, 0])
     drafted = spares[: len(vacant)]
     table[drafted, 0] = vacant[: len(drafted)]
     mine = int(table[everyone.rank, 0])
-    comm = mpi.prepare(everyone.Split(int(mine < 0), mine if mine >= 0 else everyone.rank))
+    comm = mpi.settle(everyone.Split(int(mine < 0), mine if mine >= 0 else everyone.rank))
     working = np.flatnonzero(table[:, 0] >= 0)
     working = working[np.argsort(table[working, 0])]
     joined = tuple(np.flatnonzero(np.isin(working, drafted)).tolist())

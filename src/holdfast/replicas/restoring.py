@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from mpi4py import MPI
 
-from .exchange import address_of
+from .exchange import Wire, address_of
 from .held import Held, checksums, deliver
 from .inputs import Bytes
 from .layout import joined
@@ -71,8 +70,9 @@ class Restoration:
         """Return the ranges that this rank sends from what it holds."""
         return self._ranges[(self._sources == self._me) & ~np.isin(self._ranges, [*self._supplied])]
 
-    def run(self, comm: MPI.Intracomm) -> int:
+    def run(self, wire: Wire) -> int:
         """Move everything into memory beside what is held; return the bytes that travelled."""
+        wire.keep(self)
         version, moved = self.version, 0
         receives = self._targets == self._me
         order = np.argsort(self._ranges[receives], kind="stable")
@@ -82,10 +82,10 @@ class Restoration:
             sizes = version.sizes(fresh)
         else:
             self._index = Held(fresh, 8 * version.layout.whole(fresh).counts)
-            moved += self._move(comm, version.index, self._index, sources, 1)
+            moved += self._move(wire, version.index, self._index, sources, 1)
             sizes = Lengths(self._index).of_ranges()
         self._data = Held(fresh, sizes)
-        return moved + self._move(comm, version.data, self._data, sources, 0)
+        return moved + self._move(wire, version.data, self._data, sources, 0)
 
     def commit(self) -> None:
         """Let what has arrived join what is held."""
@@ -105,7 +105,7 @@ class Restoration:
         """Memory that the new copies on this rank take."""
         return self._data.bytes + (self._index.bytes if self._index is not None else 0)
 
-    def _move(self, comm: MPI.Intracomm, held: Held, target: Held, sources: Ints, part: int) -> int:
+    def _move(self, wire: Wire, held: Held, target: Held, sources: Ints, part: int) -> int:
         sends = self._sources == self._me
         order = np.argsort(self._ranges[sends], kind="stable")
         ranges, peers = self._ranges[sends][order], self._targets[sends][order]
@@ -119,4 +119,4 @@ class Restoration:
         addresses[supplied] = [address_of(given) for given in content]
         sizes[supplied] = [given.nbytes for given in content]
         crcs[supplied] = checksums(addresses[supplied], sizes[supplied])
-        return deliver(comm, peers, addresses, sizes, crcs.astype(np.uint32), target, sources)
+        return deliver(wire, peers, addresses, sizes, crcs.astype(np.uint32), target, sources)

@@ -14,7 +14,7 @@ from .. import mpi
 from .._core import xxh3_64
 from ..errors import BadInput, Full
 from ..units import parse_size
-from .inputs import Blocks, Bytes, as_blocks, as_bytes, as_ranges, as_writable
+from .inputs import Blocks, Bytes, as_blocks, as_bytes
 from .layout import Layout
 from .loading import WORDS, Load, Reload
 from .meeting import Meeting
@@ -76,7 +76,7 @@ class Replicas:
         given = comm.comm if isinstance(comm, mpi.Crew) else comm
         if given is None:
             raise BadInput("this rank is a spare; it joins by Replicas.join(crew)")
-        self._meeting = Meeting(mpi.prepare(given.Dup()))
+        self._meeting = Meeting(mpi.settle(given.Dup()))
         problem = None
         try:
             self._range_bytes = parse_size(range_bytes)
@@ -224,9 +224,8 @@ class Replicas:
             raise Full(
                 f"no memory for another version of {name!r} on some rank; the old one stands"
             )
-        self._meeting.keep(submission)
         with self.guard():
-            self._in_flight = submission.run(self.comm)
+            self._in_flight = submission.run(self._meeting.wire)
         self._peak = max(self._peak, self.memory().stored + version.bytes)
         self._meeting.conclude()
         self._submitted += 1
@@ -291,7 +290,7 @@ class Replicas:
                 raise error from cause
             assert load is not None
             with self.guard():
-                self._in_flight = load.run(self._meeting, words)
+                self._in_flight = load.run(self._meeting.wire, words)
             if self._sound(load.version, load.served):
                 load.check()
                 return load
@@ -312,7 +311,7 @@ class Replicas:
             return True
         slot = int(np.flatnonzero(version.places == self._place)[0]) if len(damaged) else -1
         with self.guard():
-            for where, ranges in self.comm.allgather((slot, damaged)):
+            for where, ranges in self._meeting.wire.gather_objects((slot, damaged)):
                 version.condemn(np.full(len(ranges), where), ranges)
         return False
 
@@ -394,9 +393,8 @@ class Replicas:
             except BadInput as error:
                 raise error from cause
             assert restoration is not None
-            self._meeting.keep(restoration)
             with self.guard():
-                self._in_flight = restoration.run(self.comm)
+                self._in_flight = restoration.run(self._meeting.wire)
             self._peak = max(self._peak, self.memory().stored + restoration.bytes)
             if self._sound(version, restoration.sent()):
                 restoration.commit()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from mpi4py import MPI
 
-from .exchange import address_of
+from .exchange import Wire, address_of
 from .held import Held, checksums, deliver
 from .inputs import Bytes
 from .permutation import Ints
@@ -34,8 +33,9 @@ class Submission:
             # How much room the blocks take is known when their lengths have arrived.
             version.index = Held(self._held, 8 * layout.whole(self._held).counts)
 
-    def run(self, comm: MPI.Intracomm) -> int:
+    def run(self, wire: Wire) -> int:
         """Send this rank's blocks to all that will hold them, and receive theirs."""
+        wire.keep(self)
         version, moved = self.version, 0
         count = version.layout.whole(self._mine).counts
         if self.lengths is None:
@@ -43,20 +43,20 @@ class Submission:
             sizes = count * version.block_bytes
         else:
             assert version.index is not None
-            moved += self._send(comm, address_of(self.lengths), 8 * count, version.index)
+            moved += self._send(wire, address_of(self.lengths), 8 * count, version.index)
             version.set_index(version.index)
             version.data = Held(self._held, version.sizes(self._held))
             summed = np.append(0, np.cumsum(self.lengths))
             ends = np.cumsum(count)
             sizes = summed[ends] - summed[ends - count]
-        return moved + self._send(comm, address_of(self.blocks), sizes, version.data)
+        return moved + self._send(wire, address_of(self.blocks), sizes, version.data)
 
-    def _send(self, comm: MPI.Intracomm, start: int, sizes: Ints, target: Held) -> int:
+    def _send(self, wire: Wire, start: int, sizes: Ints, target: Held) -> int:
         addresses = start + np.cumsum(sizes) - sizes
         crcs = checksums(addresses, sizes)
         copies = self.version.placement.copies
         return deliver(
-            comm,
+            wire,
             self._peers,
             np.repeat(addresses, copies),
             np.repeat(sizes, copies),
