@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from mpi4py import MPI
 
+from .. import mpi
 from .permutation import Ints
 
 #: Pieces of at least this mean length travel as messages of their own (measured: 64 KiB breaks
@@ -27,6 +28,10 @@ WINDOW = 16
 #: A longer piece is cut, because lengths inside a datatype are 32-bit integers.
 LONGEST = 1 << 30
 _TAG, _ROWS_TAG = 11, 13
+#: How often to look for a message before looking whether a rank has died.
+_LOOKS = 64
+#: Messages in communicators that were given up; never to be freed.
+_ABANDONED: list[MPI.Request] = []
 
 
 class Parcels(NamedTuple):
@@ -50,32 +55,40 @@ def address_of(array: npt.NDArray[Any]) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def wait_all(requests: list[MPI.Request]) -> None:
-    """Wait until all messages have ended, and raise if one has failed.
-
-    Without statuses Open MPI 5 reports success for receives in a revoked communicator.
-    """
-    MPI.Request.Waitall(requests, [MPI.Status() for _ in requests])
-
-
 class Wire:
-    """A communicator, and the memory that messages in it may use.
+    """A communicator, and what messages in it may use.
 
     When a rank dies, messages between others stay open, and MPI may still read from and write to
-    their memory; it must stay allocated until nobody uses the communicator any more.
+    their memory: it must stay allocated until nobody uses the communicator any more. Nor may a
+    message be waited for that may yet fail: waiting frees it, and Open MPI ends the process when a
+    message that was freed turns out to have failed. So we look until it has ended well.
     """
 
     def __init__(self, comm: MPI.Intracomm) -> None:
         self.comm = comm
-        self._in_use: list[Any] = []
+        self._memory: list[Any] = []
+        self._sends: list[MPI.Request] = []
 
     def keep(self, *objects: Any) -> None:
         """Keep memory allocated until `release`, or for as long as the wire exists."""
-        self._in_use.extend(objects)
+        self._memory.extend(objects)
 
     def release(self) -> None:
-        """Forget the memory kept: all messages that used it have ended, on all ranks."""
-        self._in_use.clear()
+        """Forget what was kept: all ranks have received everything."""
+        self._watch(self._sends)
+        _free(self._sends)
+        self._sends.clear()
+        self._memory.clear()
+
+    def abandon(self) -> None:
+        """Forget what was kept after a failure: all ranks that live have left the communicator."""
+        _ABANDONED.extend(self._sends)
+
+    def transfer(self, receives: list[MPI.Request], sends: list[MPI.Request]) -> None:
+        """Wait until everything has been received here; what is sent may still be on its way."""
+        self._sends.extend(sends)
+        self._watch(receives)
+        _free(receives)
 
     def exchange(self, outgoing: Parcels, incoming: Parcels) -> int:
         """Send and receive all pieces, local ones by copying; return the bytes that travelled.
@@ -84,23 +97,38 @@ class Wire:
         """
         comm, step = self.comm, 0
         sends, receives = _Side(comm, outgoing), _Side(comm, incoming)
-        requests = receives.post(comm.Irecv, step) + sends.post(comm.Isend, step)
+        receiving, sending = receives.post(comm.Irecv, step), sends.post(comm.Isend, step)
         # Local copies overlap with the first messages.
         for target, source, length in zip(
             receives.local_addresses, sends.local_addresses, sends.local_lengths, strict=True
         ):
             ctypes.memmove(target, source, length)
-        while requests:
-            wait_all(requests)
+        while receiving or sending:
+            self.transfer(receiving, sending)
             step += 1
-            requests = receives.post(comm.Irecv, step) + sends.post(comm.Isend, step)
+            if step * WINDOW < sends.longest:
+                self._watch(sending)
+            receiving, sending = receives.post(comm.Irecv, step), sends.post(comm.Isend, step)
         return sends.bytes + receives.bytes
+
+    def _watch(self, requests: list[MPI.Request]) -> None:
+        """Wait until these messages have ended well, without freeing them."""
+        status = MPI.Status()
+        for request in requests:
+            looks = 0
+            while not request.Get_status(status):
+                looks += 1
+                if looks % _LOOKS == 0 and mpi.is_broken(self.comm):
+                    _ABANDONED.extend(requests)
+                    raise MPI.Exception(MPI.ERR_OTHER)
+            if status.error != MPI.SUCCESS:
+                _ABANDONED.extend(requests)
+                raise MPI.Exception(status.error)
 
     def swap_rows(self, rows: Ints) -> Ints:
         """Send row i to rank i, for all ranks; return the rows that came, by sender.
 
-        Takes log2(p) rounds (Bruck). Collectives of Open MPI free the messages that a failure
-        leaves open, and it ends the process when one of those fails later; ours are never freed.
+        Takes log2(p) rounds (Bruck). Collectives of MPI would free their sends.
         """
         size, me = self.comm.size, self.comm.rank
         rows = rows[(np.arange(size) + me) % size]
@@ -112,7 +140,7 @@ class Wire:
             self.keep(leaving, arriving)
             receive = self.comm.Irecv(arriving, (me - step) % size, _ROWS_TAG)
             send = self.comm.Isend(leaving, (me + step) % size, _ROWS_TAG)
-            wait_all([receive, send])
+            self.transfer([receive], [send])
             rows[travels] = arriving
             step *= 2
         return rows[(me - np.arange(size)) % size]
@@ -131,6 +159,10 @@ class Wire:
         return [pickle.loads(part.tobytes()) for part in parts]  # noqa: S301 (our own ranks)
 
 
+def _free(requests: list[MPI.Request]) -> None:
+    MPI.Request.Waitall(requests, [MPI.Status() for _ in requests])
+
+
 class _Side:
     """The sends, or the receives, of one rank, as groups by peer."""
 
@@ -146,6 +178,8 @@ class _Side:
         self.bytes = int(lengths[local:].sum())
         self._bundles: list[tuple[int, Ints, Ints]] = []
         self._direct: list[tuple[int, list[int], list[int]]] = []
+        #: The most messages of their own that one peer gets.
+        self.longest = 0
         edges = (np.flatnonzero(np.diff(peers[local:])) + 1 + local).tolist()
         for low, high in zip([local, *edges], [*edges, len(peers)], strict=True):
             if high == low:
@@ -153,6 +187,7 @@ class _Side:
             peer, where, sizes = int(peers[low]), addresses[low:high], lengths[low:high]
             if sizes.sum() >= DIRECT_BYTES * len(sizes) or len(sizes) == 1:
                 self._direct.append((peer, where.tolist(), sizes.tolist()))
+                self.longest = max(self.longest, len(sizes))
             else:
                 self._bundles.append((peer, where, sizes))
 

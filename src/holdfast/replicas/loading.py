@@ -10,7 +10,7 @@ from mpi4py import MPI
 
 from .._core import xxh3_64
 from ..errors import BadInput, BlocksLost
-from .exchange import Parcels, Wire, address_of, wait_all
+from .exchange import Parcels, Wire, address_of
 from .inputs import Bytes, as_blocks, as_bytes, as_ranges, as_writable
 from .layout import Pieces, joined
 from .permutation import Ints
@@ -100,14 +100,15 @@ class Load:
         starts = np.cumsum(asked) - asked
         mine = np.stack((pieces.first, pieces.counts), axis=1)
         wire.keep(wanted, mine)
-        pending = [
+        receives = [
             comm.Irecv(wanted[ends[peer] - counts[peer] + INLINE : ends[peer]], peer, _TAG)
             for peer in np.flatnonzero(counts > INLINE).tolist()
-        ] + [
+        ]
+        sends = [
             comm.Isend(mine[starts[peer] + INLINE : starts[peer] + asked[peer]], peer, _TAG)
             for peer in np.flatnonzero(asked > INLINE).tolist()
         ]
-        wait_all(pending)
+        wire.transfer(receives, sends)
         first, count = wanted.T
         return (
             Pieces(self.version.layout.range_at(first), first, count),

@@ -96,5 +96,6 @@ class Meeting:
 
     def move_to(self, comm: MPI.Intracomm) -> None:
         """Go on in another communicator; nobody uses the old one any more."""
+        self.wire.abandon()
         self.wire = Wire(comm)
         self._agreed_to_recover = False

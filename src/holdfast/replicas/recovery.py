@@ -67,6 +67,8 @@ def regroup(
                 raise
             mpi.revoke(everyone)
         if mpi.agree(everyone, int(regrouped is not None)) == 1 and regrouped is not None:
+            for wire in wires:
+                wire.abandon()
             return regrouped
 
 
