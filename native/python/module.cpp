@@ -8,4 +8,6 @@ NB_MODULE(_core, module) {
     module.doc() = "The C++ core of Holdfast: hashing, placement, store and transport.";
     bind_checksums(module);
     bind_placement(module);
+    bind_client(module);
+    bind_agent(module);
 }

@@ -3,11 +3,11 @@
 
 #include <memory>
 #include <set>
-#include <stdexcept>
 
 #include "base/hash.hpp"
 #include "placement/ring.hpp"
 #include "python/bind.hpp"
+#include "python/raise.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -37,10 +37,11 @@ void bind_placement(nb::module_& module) {
             "__init__",
             [](Ring* self, std::vector<std::string> nodes, std::uint32_t virtual_nodes) {
                 if (std::set<std::string>(nodes.begin(), nodes.end()).size() != nodes.size())
-                    throw std::invalid_argument(
-                        "a node is named twice on the ring; names must differ");
+                    raise(holdfast::Status(holdfast::Code::BadInput,
+                                           "a node is named twice on the ring; names must differ"));
                 if (virtual_nodes < 1)
-                    throw std::invalid_argument("0 virtual nodes; a node needs at least 1");
+                    raise(holdfast::Status(holdfast::Code::BadInput,
+                                           "0 virtual nodes; a node needs at least 1"));
                 nb::gil_scoped_release release;
                 new (self) Ring(std::move(nodes), virtual_nodes);
             },

@@ -1,6 +1,7 @@
 """The C++ core of Holdfast: hashing, placement, store and transport."""
 
 from collections.abc import Sequence
+import enum
 
 from typing_extensions import Buffer
 
@@ -25,3 +26,121 @@ class Ring:
 
     def owners(self, key: bytes, count: int = 1) -> list[str]:
         """The first `count` distinct nodes for `key`, fewer if there are fewer."""
+
+class Tier(enum.Enum):
+    """Where an object lies on a node."""
+
+    MEMORY = 0
+
+    DISK = 1
+
+class ObjectInfo:
+    """What a node knows of an object."""
+
+    @property
+    def key(self) -> bytes: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def crc32c(self) -> int: ...
+
+    @property
+    def tier(self) -> Tier: ...
+
+    @property
+    def has_source(self) -> bool: ...
+
+    @property
+    def copies(self) -> int: ...
+
+    @property
+    def pins(self) -> int: ...
+
+class Client:
+    """
+    Requests to agents by address; safe for threads and for fork.
+
+    Every request takes `deadline`, the seconds of silence it bears.
+    """
+
+    def __init__(self, job_key: bytes) -> None: ...
+
+    def put(self, owners: Sequence[str], key: bytes, data: Buffer, tier: Tier = ..., deadline: float = 5.0) -> None:
+        """
+        Store `data` at all owners, in order; returns when all have verified it.
+        """
+
+    def get(self, address: str, key: bytes, offset: int = 0, length: int | None = None, deadline: float = 5.0) -> bytes:
+        """Bytes of an object, verified."""
+
+    def get_into(self, address: str, key: bytes, out: Buffer, deadline: float = 5.0) -> int:
+        """Receive an object into a buffer; gives its size."""
+
+    def open(self, address: str, key: bytes, deadline: float = 5.0) -> tuple[int, int] | tuple[None, bytes]:
+        """
+        A read-only descriptor and the size where the agent can pass one, else the bytes.
+        """
+
+    def fill(self, address: str, key: bytes, path: bytes, identity: tuple[int, int, int, int], tier: Tier = ..., deadline: float = 5.0) -> bytes:
+        """
+        Bytes of a file that the agent reads once and keeps under `key`.
+
+        `identity` is inode, size, mtime and ctime in ns, as the caller saw them.
+        """
+
+    def pull(self, address: str, key: bytes, source: str, tier: Tier = ..., deadline: float = 5.0) -> ObjectInfo:
+        """Make the agent copy an object from the agent at `source`."""
+
+    def stat(self, address: str, key: bytes, deadline: float = 5.0) -> ObjectInfo: ...
+
+    def verify(self, address: str, key: bytes, deadline: float = 5.0) -> ObjectInfo:
+        """
+        Make the agent read its copy again; a bad one is dropped and raises Damaged.
+        """
+
+    def list_page(self, address: str, prefix: bytes = b'', after: bytes = b'', deadline: float = 5.0) -> tuple[list[ObjectInfo], bool]:
+        """A page of objects in the order of keys, and whether there are more."""
+
+    def drop(self, address: str, key: bytes, deadline: float = 5.0) -> None: ...
+
+    def pin(self, address: str, key: bytes, add: bool = True, deadline: float = 5.0) -> None:
+        """Keep an object from eviction, or let it go again."""
+
+    def call(self, address: str, service: str, method: str, message: bytes, deadline: float = 5.0) -> bytes:
+        """Ask a service on the Python side of an agent."""
+
+    def close(self) -> None:
+        """Close the connections that are idle; the next request opens new ones."""
+
+def status_codes() -> dict[str, int]:
+    """Numbers of the failures on the wire, by the name of their exception."""
+
+class Agent:
+    """Store and server of one node."""
+
+    def __init__(self, job_key: bytes, memory_dir: str, memory_capacity: int, disk_dir: str, disk_capacity: int, scrub_rate: int = 0) -> None: ...
+
+    def listen(self, address: str) -> str:
+        """Listen there, before start(); gives the address as bound."""
+
+    def start(self) -> None: ...
+
+    def fileno(self) -> int:
+        """Readable when there are calls."""
+
+    def next_call(self) -> tuple[int, str, str, bytes] | None:
+        """The next call to this agent's services: id, service, method, message."""
+
+    def answer(self, call: int, message: bytes) -> None: ...
+
+    def fail(self, call: int, code: str, message: str) -> None:
+        """Answer a call with an error, by its name."""
+
+    def counters(self) -> dict[str, int]: ...
+
+    def tiers(self) -> dict[str, dict[str, int]]: ...
+
+    def stop(self) -> None:
+        """End all requests and wait for the threads."""

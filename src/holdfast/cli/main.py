@@ -9,7 +9,8 @@ import typer
 
 from .. import __version__
 from ..errors import HoldfastError
-from . import bench
+from . import bench, config, demo, session
+from .output import AsJson, print_json
 
 app = typer.Typer(
     name="holdfast",
@@ -18,20 +19,21 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-
+app.command()(session.up)
+app.command()(session.down)
+app.command()(session.status)
+app.command()(demo.demo)
 app.add_typer(bench.app, name="bench")
-
-
-@app.callback()
-def _root() -> None:
-    pass
+app.add_typer(config.app, name="config")
 
 
 @app.command()
-def version() -> None:
+def version(as_json: AsJson = False) -> None:
     """Print the version."""
-    print(f"holdfast {__version__}")
+    if as_json:
+        print_json({"version": __version__})
+    else:
+        print(f"holdfast {__version__}")
 
 
 def main() -> NoReturn:

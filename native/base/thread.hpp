@@ -1,0 +1,21 @@
+// Threads of the core take no signals: those belong to the interpreter's threads. A write to a
+// closed connection then gives EPIPE also from sendfile, which cannot ask for that itself.
+#pragma once
+
+#include <csignal>
+#include <functional>
+#include <thread>
+#include <utility>
+
+namespace holdfast {
+
+inline std::thread start_thread(std::function<void()> run) {
+    sigset_t all, before;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::thread thread(std::move(run));
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return thread;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,126 @@
+// holdfast._core.Agent: the native half of a node agent.
+#include "store/agent.hpp"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+
+#include "python/bind.hpp"
+#include "python/raise.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace holdfast;
+
+namespace {
+
+nb::dict tier_status(Store& store, Tier tier) {
+    Usage usage = store.usage(tier);
+    nb::dict status;
+    status["objects"] = usage.objects;
+    status["bytes"] = usage.bytes;
+    status["reserved"] = usage.reserved;
+    status["capacity"] = usage.capacity;
+    return status;
+}
+
+nb::dict counters(Agent& agent) {
+    auto& operations = agent.operations().counters();
+    auto& fills = agent.operations().fill_counters();
+    auto& store = agent.store().counters();
+    auto& traffic = agent.server().traffic();
+    nb::dict all;
+    all["puts"] = operations.puts.load();
+    all["put_bytes"] = operations.put_bytes.load();
+    all["gets"] = operations.gets.load();
+    all["get_bytes"] = operations.get_bytes.load();
+    all["missing"] = operations.missing.load();
+    all["pulls"] = operations.pulls.load();
+    all["fills"] = fills.started.load();
+    all["fills_joined"] = fills.joined.load();
+    all["fill_bytes"] = fills.bytes.load();
+    all["evicted"] = store.evicted.load();
+    all["dropped"] = store.dropped.load();
+    all["damaged"] = store.damaged.load();
+    all["refused_full"] = store.refused_full.load();
+    all["connections"] = traffic.connections.load();
+    all["requests"] = traffic.requests.load();
+    all["refused_connections"] = traffic.refused.load();
+    return all;
+}
+
+}  // namespace
+
+void bind_agent(nb::module_& module) {
+    module.def(
+        "status_codes",
+        [] {
+            nb::dict codes;
+            for (std::uint16_t code = 0; code <= kLastCode; ++code)
+                codes[name_of(static_cast<Code>(code))] = code;
+            return codes;
+        },
+        nb::sig("def status_codes() -> dict[str, int]"),
+        "Numbers of the failures on the wire, by the name of their exception.");
+
+    nb::class_<Agent>(module, "Agent", "Store and server of one node.")
+        .def(nb::new_([](const nb::bytes& job_key, const std::string& memory_dir,
+                         std::uint64_t memory_capacity, const std::string& disk_dir,
+                         std::uint64_t disk_capacity, std::uint64_t scrub_rate) {
+                 AgentOptions options{{job_key.c_str(), job_key.size()},
+                                      {{{memory_dir, memory_capacity}, {disk_dir, disk_capacity}}},
+                                      scrub_rate};
+                 auto agent = Agent::make(std::move(options));
+                 return std::move(value_or_raise(agent));
+             }),
+             "job_key"_a, "memory_dir"_a, "memory_capacity"_a, "disk_dir"_a, "disk_capacity"_a,
+             "scrub_rate"_a = 0)
+        .def(
+            "listen",
+            [](Agent& self, const std::string& address) {
+                auto bound = self.server().listen(address);
+                return value_or_raise(bound);
+            },
+            "address"_a, "Listen there, before start(); gives the address as bound.")
+        .def("start", [](Agent& self) { self.server().start(); })
+        .def(
+            "fileno", [](Agent& self) { return self.calls().fd(); },
+            "Readable when there are calls.")
+        .def(
+            "next_call",
+            [](Agent& self) -> nb::object {
+                auto call = self.calls().next();
+                if (!call) return nb::none();
+                return nb::make_tuple(call->id, call->service, call->method,
+                                      nb::bytes(call->message.data(), call->message.size()));
+            },
+            nb::sig("def next_call(self) -> tuple[int, str, str, bytes] | None"),
+            "The next call to this agent's services: id, service, method, message.")
+        .def(
+            "answer",
+            [](Agent& self, std::uint64_t id, const nb::bytes& message) {
+                self.calls().answer(id, std::string(message.c_str(), message.size()));
+            },
+            "call"_a, "message"_a)
+        .def(
+            "fail",
+            [](Agent& self, std::uint64_t id, const std::string& code, const std::string& message) {
+                self.calls().answer(id, Status(code_named(code), message));
+            },
+            "call"_a, "code"_a, "message"_a, "Answer a call with an error, by its name.")
+        .def(
+            "counters", [](Agent& self) { return counters(self); },
+            nb::sig("def counters(self) -> dict[str, int]"))
+        .def(
+            "tiers",
+            [](Agent& self) {
+                nb::dict tiers;
+                tiers["memory"] = tier_status(self.store(), Tier::Memory);
+                tiers["disk"] = tier_status(self.store(), Tier::Disk);
+                return tiers;
+            },
+            nb::sig("def tiers(self) -> dict[str, dict[str, int]]"))
+        .def(
+            "stop", [](Agent& self) { self.stop(); }, nb::call_guard<nb::gil_scoped_release>(),
+            "End all requests and wait for the threads.");
+}

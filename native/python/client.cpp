@@ -1,0 +1,259 @@
+// holdfast._core.Client: requests to agents. The GIL is released around everything that blocks.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+
+#include "python/bind.hpp"
+#include "python/buffer.hpp"
+#include "python/raise.hpp"
+#include "store/remote.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace holdfast;
+
+namespace {
+
+std::string as_string(const nb::bytes& data) {
+    return {data.c_str(), data.size()};
+}
+
+Duration as_duration(double seconds) {
+    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+// Runs `work` without the GIL.
+template <typename Work>
+auto unlocked(Work work) {
+    nb::gil_scoped_release release;
+    return work();
+}
+
+// What a tuple of Python gives for the fields of a file: inode, size, mtime and ctime in ns.
+using IdentityTuple = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
+
+Identity as_identity(const IdentityTuple& fields) {
+    auto [inode, size, mtime, ctime] = fields;
+    return {inode, size, mtime, ctime};
+}
+
+// The body of a reply as a new bytes object, received straight into it.
+nb::bytes read_bytes(Exchange& exchange) {
+    auto size = static_cast<Py_ssize_t>(exchange.reply().body_bytes);
+    PyObject* raw = PyBytes_FromStringAndSize(nullptr, size);
+    if (raw == nullptr) throw nb::python_error();
+    auto bytes = nb::steal<nb::bytes>(raw);
+    char* out = PyBytes_AS_STRING(raw);
+    raise_unless_ok(unlocked([&] { return exchange.read_body(out); }));
+    return bytes;
+}
+
+void read_into(Exchange& exchange, const Buffer& out) {
+    if (exchange.reply().body_bytes > out.size())
+        raise(Status(Code::BadInput, "the buffer has " + std::to_string(out.size()) +
+                                         " bytes, the object " +
+                                         std::to_string(exchange.reply().body_bytes)));
+    raise_unless_ok(unlocked([&] { return exchange.read_body(out.data()); }));
+}
+
+// A descriptor if the object lies in a file of this node, its bytes otherwise.
+nb::tuple descriptor_or_bytes(Exchange& exchange) {
+    if (Fd descriptor = exchange.take_descriptor()) {
+        auto info = ObjectInfo::decode(exchange.meta());
+        std::uint64_t size = value_or_raise(info).size;
+        return nb::make_tuple(descriptor.release(), size);
+    }
+    return nb::make_tuple(nb::none(), read_bytes(exchange));
+}
+
+bool python_signal() {
+    nb::gil_scoped_acquire acquire;
+    return PyErr_CheckSignals() != 0;
+}
+
+}  // namespace
+
+void bind_client(nb::module_& module) {
+    interrupted = python_signal;
+
+    nb::enum_<Tier>(module, "Tier", "Where an object lies on a node.")
+        .value("MEMORY", Tier::Memory)
+        .value("DISK", Tier::Disk);
+
+    nb::class_<ObjectInfo>(module, "ObjectInfo", "What a node knows of an object.")
+        .def_prop_ro(
+            "key",
+            [](const ObjectInfo& self) { return nb::bytes(self.key.data(), self.key.size()); })
+        .def_ro("size", &ObjectInfo::size)
+        .def_ro("crc32c", &ObjectInfo::crc)
+        .def_ro("tier", &ObjectInfo::tier)
+        .def_ro("has_source", &ObjectInfo::has_source)
+        .def_ro("copies", &ObjectInfo::copies)
+        .def_ro("pins", &ObjectInfo::pins);
+
+    nb::class_<Remote>(module, "Client",
+                       "Requests to agents by address; safe for threads and for fork.\n\n"
+                       "Every request takes `deadline`, the seconds of silence it bears.")
+        .def(
+            "__init__",
+            [](Remote* self, const nb::bytes& job_key) { new (self) Remote(as_string(job_key)); },
+            "job_key"_a)
+        .def(
+            "put",
+            [](Remote& self, const std::vector<std::string>& owners, const nb::bytes& key,
+               nb::handle data, Tier tier, double deadline) {
+                if (owners.empty() || owners.size() > kMaxCopies)
+                    raise(Status(Code::BadInput, "a put needs 1 to " + std::to_string(kMaxCopies) +
+                                                     " owners, not " +
+                                                     std::to_string(owners.size())));
+                Buffer buffer(data, PyBUF_SIMPLE);
+                std::string name = as_string(key);
+                raise_unless_ok(unlocked([&] {
+                    return self.put(owners, name, {buffer.data(), buffer.size()}, tier,
+                                    as_duration(deadline));
+                }));
+            },
+            "owners"_a, "key"_a, "data"_a, "tier"_a = Tier::Memory, "deadline"_a = 5.0,
+            nb::sig("def put(self, owners: collections.abc.Sequence[str], key: bytes, data: "
+                    "typing_extensions.Buffer, tier: Tier = ..., deadline: float = 5.0) -> "
+                    "None"),
+            "Store `data` at all owners, in order; returns when all have verified it.")
+        .def(
+            "get",
+            [](Remote& self, const std::string& address, const nb::bytes& key, std::uint64_t offset,
+               std::optional<std::uint64_t> length, double deadline) {
+                GetMessage message{as_string(key), offset, length.value_or(kToTheEnd)};
+                auto exchange = unlocked(
+                    [&] { return self.get(address, message, false, as_duration(deadline)); });
+                return read_bytes(value_or_raise(exchange));
+            },
+            "address"_a, "key"_a, "offset"_a = 0, "length"_a = nb::none(), "deadline"_a = 5.0,
+            nb::sig("def get(self, address: str, key: bytes, offset: int = 0, length: int | None = "
+                    "None, deadline: float = 5.0) -> bytes"),
+            "Bytes of an object, verified.")
+        .def(
+            "get_into",
+            [](Remote& self, const std::string& address, const nb::bytes& key, nb::handle out,
+               double deadline) {
+                Buffer buffer(out, PyBUF_WRITABLE);
+                GetMessage message{as_string(key), 0, kToTheEnd};
+                auto exchange = unlocked(
+                    [&] { return self.get(address, message, false, as_duration(deadline)); });
+                read_into(value_or_raise(exchange), buffer);
+                return exchange->reply().body_bytes;
+            },
+            "address"_a, "key"_a, "out"_a, "deadline"_a = 5.0,
+            nb::sig("def get_into(self, address: str, key: bytes, out: typing_extensions.Buffer, "
+                    "deadline: float = 5.0) -> int"),
+            "Receive an object into a buffer; gives its size.")
+        .def(
+            "open",
+            [](Remote& self, const std::string& address, const nb::bytes& key, double deadline) {
+                GetMessage message{as_string(key), 0, kToTheEnd};
+                auto exchange = unlocked(
+                    [&] { return self.get(address, message, true, as_duration(deadline)); });
+                return descriptor_or_bytes(value_or_raise(exchange));
+            },
+            "address"_a, "key"_a, "deadline"_a = 5.0,
+            nb::sig("def open(self, address: str, key: bytes, deadline: float = 5.0) -> tuple[int, "
+                    "int] | tuple[None, bytes]"),
+            "A read-only descriptor and the size where the agent can pass one, else the bytes.")
+        .def(
+            "fill",
+            [](Remote& self, const std::string& address, const nb::bytes& key,
+               const nb::bytes& path, const IdentityTuple& identity, Tier tier, double deadline) {
+                FillMessage message{as_string(key), as_string(path), as_identity(identity), tier};
+                auto exchange = unlocked(
+                    [&] { return self.fill(address, message, false, as_duration(deadline)); });
+                return read_bytes(value_or_raise(exchange));
+            },
+            "address"_a, "key"_a, "path"_a, "identity"_a, "tier"_a = Tier::Memory,
+            "deadline"_a = 5.0,
+            nb::sig("def fill(self, address: str, key: bytes, path: bytes, identity: tuple[int, "
+                    "int, int, int], tier: Tier = ..., deadline: float = 5.0) -> bytes"),
+            "Bytes of a file that the agent reads once and keeps under `key`.\n\n"
+            "`identity` is inode, size, mtime and ctime in ns, as the caller saw them.")
+        .def(
+            "pull",
+            [](Remote& self, const std::string& address, const nb::bytes& key,
+               const std::string& source, Tier tier, double deadline) {
+                PullMessage message{as_string(key), source, tier};
+                auto info =
+                    unlocked([&] { return self.pull(address, message, as_duration(deadline)); });
+                return value_or_raise(info);
+            },
+            "address"_a, "key"_a, "source"_a, "tier"_a = Tier::Memory, "deadline"_a = 5.0,
+            nb::sig("def pull(self, address: str, key: bytes, source: str, tier: Tier = "
+                    "..., deadline: float = 5.0) -> ObjectInfo"),
+            "Make the agent copy an object from the agent at `source`.")
+        .def(
+            "stat",
+            [](Remote& self, const std::string& address, const nb::bytes& key, double deadline) {
+                std::string name = as_string(key);
+                auto info =
+                    unlocked([&] { return self.stat(address, name, as_duration(deadline)); });
+                return value_or_raise(info);
+            },
+            "address"_a, "key"_a, "deadline"_a = 5.0)
+        .def(
+            "verify",
+            [](Remote& self, const std::string& address, const nb::bytes& key, double deadline) {
+                std::string name = as_string(key);
+                auto info =
+                    unlocked([&] { return self.verify(address, name, as_duration(deadline)); });
+                return value_or_raise(info);
+            },
+            "address"_a, "key"_a, "deadline"_a = 5.0,
+            "Make the agent read its copy again; a bad one is dropped and raises Damaged.")
+        .def(
+            "list_page",
+            [](Remote& self, const std::string& address, const nb::bytes& prefix,
+               const nb::bytes& after, double deadline) {
+                ListMessage message{as_string(prefix), as_string(after)};
+                auto reply =
+                    unlocked([&] { return self.list(address, message, as_duration(deadline)); });
+                auto& page = value_or_raise(reply);
+                return std::make_tuple(page.objects, page.more);
+            },
+            "address"_a, "prefix"_a = nb::bytes(""), "after"_a = nb::bytes(""), "deadline"_a = 5.0,
+            nb::sig("def list_page(self, address: str, prefix: bytes = b'', after: bytes = b'', "
+                    "deadline: float = 5.0) -> tuple[list[ObjectInfo], bool]"),
+            "A page of objects in the order of keys, and whether there are more.")
+        .def(
+            "drop",
+            [](Remote& self, const std::string& address, const nb::bytes& key, double deadline) {
+                std::string name = as_string(key);
+                raise_unless_ok(
+                    unlocked([&] { return self.drop(address, name, as_duration(deadline)); }));
+            },
+            "address"_a, "key"_a, "deadline"_a = 5.0)
+        .def(
+            "pin",
+            [](Remote& self, const std::string& address, const nb::bytes& key, bool add,
+               double deadline) {
+                PinMessage message{as_string(key), add};
+                raise_unless_ok(
+                    unlocked([&] { return self.pin(address, message, as_duration(deadline)); }));
+            },
+            "address"_a, "key"_a, "add"_a = true, "deadline"_a = 5.0,
+            "Keep an object from eviction, or let it go again.")
+        .def(
+            "call",
+            [](Remote& self, const std::string& address, const std::string& service,
+               const std::string& method, const nb::bytes& message, double deadline) {
+                std::string body = as_string(message);
+                auto reply = unlocked([&] {
+                    return self.call(address, {service, method}, body, as_duration(deadline));
+                });
+                auto& text = value_or_raise(reply);
+                return nb::bytes(text.data(), text.size());
+            },
+            "address"_a, "service"_a, "method"_a, "message"_a, "deadline"_a = 5.0,
+            "Ask a service on the Python side of an agent.")
+        .def(
+            "close", [](Remote& self) { self.client().close_idle(); },
+            "Close the connections that are idle; the next request opens new ones.");
+}

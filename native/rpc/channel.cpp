@@ -1,0 +1,168 @@
+#include "rpc/channel.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "rpc/auth.hpp"
+
+namespace holdfast {
+
+bool (*interrupted)() = nullptr;
+
+namespace {
+
+Status gone(const char* doing, int error) {
+    return system_failure(Code::Unavailable, std::string("the connection broke while ") + doing,
+                          error);
+}
+
+Status too_late() {
+    return Status(Code::DeadlineMissed, "no answer within the deadline");
+}
+
+// After a failed call on the socket: try again, or give up with a reason.
+Status after_error(const char* doing, int error, const Patience& patience) {
+    if (error == EINTR) {
+        if (interrupted != nullptr && interrupted())
+            return Status(Code::HoldfastError, "interrupted by a signal");
+        return Clock::now() < patience.end ? Status() : too_late();
+    }
+    // The socket's own time-out, as long as one stall, has passed without a byte.
+    if (error == EAGAIN || error == EWOULDBLOCK || error == EINPROGRESS) return too_late();
+    return gone(doing, error);
+}
+
+}  // namespace
+
+Status Channel::prepare(const Patience& patience) {
+    if (stall_ == patience.stall) return {};
+    auto micros = std::chrono::duration_cast<std::chrono::microseconds>(patience.stall).count();
+    if (micros < 1000) micros = 1000;  // zero would mean for ever
+    timeval timeout{micros / 1'000'000, micros % 1'000'000};
+    if (::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) != 0 ||
+        ::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) != 0)
+        return gone("setting its time-out", errno);
+    stall_ = patience.stall;
+    return {};
+}
+
+Result<Channel> Channel::dial(const Address& address, std::string_view job_key, Duration stall) {
+    Channel channel(Fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0)));
+    if (!channel.fd_) return system_failure(Code::Unavailable, "no socket", errno);
+    Patience patience(stall);
+    if (Status status = channel.prepare(patience); !status.ok()) return status;
+    while (::connect(channel.fd(), address.get(), address.size) != 0) {
+        if (errno == EISCONN) break;  // the attempt that a signal interrupted went on and succeeded
+        if (errno == ECONNREFUSED || errno == ENOENT)
+            return Status(Code::Unavailable, "nobody listens there");
+        if (Status status = after_error("connecting", errno == EALREADY ? EAGAIN : errno, patience);
+            !status.ok())
+            return status;
+    }
+    Status trusted =
+        address.is_unix() ? check_peer_uid(channel.fd()) : channel.handshake(job_key, patience);
+    if (!trusted.ok()) return trusted;
+    return channel;
+}
+
+Status Channel::handshake(std::string_view job_key, const Patience& patience) {
+    int on = 1;
+    ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    char challenge[kChallengeBytes];
+    if (Status status = receive_all(challenge, sizeof challenge, patience); !status.ok())
+        return status;
+    auto server = decode_challenge(challenge);
+    if (!server.ok()) return server.take_status();
+    Nonce client = fresh_nonce();
+    Digest ours = client_proof(job_key, *server, client);
+    char answer[kAnswerBytes];
+    std::memcpy(answer, client.data(), client.size());
+    std::memcpy(answer + client.size(), ours.data(), ours.size());
+    if (Status status = send(answer, sizeof answer, patience); !status.ok()) return status;
+    Digest theirs;
+    if (Status status = receive_all(theirs.data(), theirs.size(), patience); !status.ok())
+        return status;
+    if (!equal_digests(theirs, server_proof(job_key, *server, client)))
+        return Status(
+            Code::Refused,
+            "its job key is not ours; connect to the session that this program belongs to");
+    return {};
+}
+
+Status Channel::send(const void* data, std::size_t size, const Patience& patience) {
+    iovec part{const_cast<void*>(data), size};
+    return send(&part, 1, patience);
+}
+
+Status Channel::send(iovec* parts, std::size_t count, const Patience& patience) {
+    if (Status status = prepare(patience); !status.ok()) return status;
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = count;
+    while (message.msg_iovlen > 0) {
+        auto sent = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL);
+        if (sent < 0) {
+            if (Status status = after_error("sending", errno, patience); !status.ok())
+                return status;
+            continue;
+        }
+        auto left = static_cast<std::size_t>(sent);
+        while (message.msg_iovlen > 0 && left >= message.msg_iov->iov_len) {
+            left -= message.msg_iov->iov_len;
+            ++message.msg_iov;
+            --message.msg_iovlen;
+        }
+        if (message.msg_iovlen == 0) break;
+        message.msg_iov->iov_base = static_cast<char*>(message.msg_iov->iov_base) + left;
+        message.msg_iov->iov_len -= left;
+        if (Clock::now() >= patience.end) return too_late();
+    }
+    return {};
+}
+
+Result<std::size_t> Channel::receive(void* out, std::size_t most, const Patience& patience,
+                                     Fd* passed) {
+    if (Status status = prepare(patience); !status.ok()) return status;
+    iovec part{out, most};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    for (;;) {
+        if (passed != nullptr) {
+            message.msg_control = control;
+            message.msg_controllen = sizeof control;
+        }
+        auto got = ::recvmsg(fd_.get(), &message, MSG_CMSG_CLOEXEC);
+        if (got == 0) return Status(Code::Unavailable, "the other side closed the connection");
+        if (got > 0) {
+            cmsghdr* header = passed != nullptr ? CMSG_FIRSTHDR(&message) : nullptr;
+            if (header != nullptr && header->cmsg_type == SCM_RIGHTS) {
+                int fd;
+                std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+                passed->reset(fd);
+            }
+            return static_cast<std::size_t>(got);
+        }
+        if (Status status = after_error("receiving", errno, patience); !status.ok()) return status;
+    }
+}
+
+Status Channel::receive_all(void* out, std::size_t size, const Patience& patience) {
+    auto* at = static_cast<char*>(out);
+    while (size > 0) {
+        auto got = receive(at, size, patience);
+        if (!got.ok()) return got.take_status();
+        at += *got;
+        size -= *got;
+        if (size > 0 && Clock::now() >= patience.end) return too_late();
+    }
+    return {};
+}
+
+}  // namespace holdfast

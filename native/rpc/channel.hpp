@@ -1,0 +1,58 @@
+// A blocking connection with deadlines. One thread at a time; every call may block, at most as long
+// as the patience it is given.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/clock.hpp"
+#include "base/fd.hpp"
+#include "base/status.hpp"
+#include "rpc/address.hpp"
+
+namespace holdfast {
+
+// How long to wait: at most `stall` for a sign of life, and until `end` for everything.
+struct Patience {
+    Duration stall;
+    TimePoint end;
+
+    explicit Patience(Duration longest_silence)
+        : stall(longest_silence), end(Clock::now() + longest_silence) {}
+    // A transfer may take longer than a stall as long as it goes on; 10 MB/s is slow enough.
+    void allow(std::uint64_t bytes) { end += std::chrono::nanoseconds(bytes * 100); }
+};
+
+class Channel {
+  public:
+    explicit Channel(Fd fd) : fd_(std::move(fd)) {}
+
+    // Connects, and proves over TCP that both sides hold the job key.
+    static Result<Channel> dial(const Address& address, std::string_view job_key, Duration stall);
+
+    Status send(iovec* parts, std::size_t count, const Patience& patience);
+    Status send(const void* data, std::size_t size, const Patience& patience);
+
+    // At least one byte, at most `most`; a descriptor that comes along goes to `passed`.
+    Result<std::size_t> receive(void* out, std::size_t most, const Patience& patience,
+                                Fd* passed = nullptr);
+    Status receive_all(void* out, std::size_t size, const Patience& patience);
+
+    int fd() const { return fd_.get(); }
+    Fd take() && { return std::move(fd_); }
+
+  private:
+    Status prepare(const Patience& patience);
+    Status handshake(std::string_view job_key, const Patience& patience);
+
+    Fd fd_;
+    Duration stall_{};  // what the socket's own time-outs are set to
+};
+
+// Asked when a signal interrupts a wait; true gives up. The Python binding sets it.
+extern bool (*interrupted)();
+
+}  // namespace holdfast

@@ -1,0 +1,115 @@
+// The client: requests over pooled connections.
+//
+// A Client may be used by many threads at once; each request has a connection to itself. After a
+// fork the child starts with an empty pool and leaves the parent's connections alone. Every call
+// may block, at most as long as its patience. An Exchange belongs to one thread and must not
+// outlive its Client.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rpc/channel.hpp"
+#include "rpc/frame.hpp"
+#include "rpc/wire.hpp"
+
+namespace holdfast {
+
+class Client;
+
+struct Question {
+    Op op;
+    std::uint16_t flags = 0;
+    std::string meta;
+    std::string_view body = {};         // sent along; must stay alive during the call
+    std::uint64_t announced_bytes = 0;  // with kAskFirst: the size of the body to come
+};
+
+// One request on one connection, from the first reply to the end of its body.
+class Exchange {
+  public:
+    Exchange(Exchange&&) = default;
+    ~Exchange();
+
+    const Header& reply() const { return reply_; }
+    const std::string& meta() const { return meta_; }
+    Fd take_descriptor() { return std::move(descriptor_); }
+
+    // The body of the reply, verified; `out` has room for reply().body_bytes.
+    Status read_body(char* out);
+    // The same in pieces; `sink` may refuse one and so end the exchange.
+    using Sink = std::function<Status(const char*, std::size_t)>;
+    Status read_body(const Sink& sink);
+
+    // After a reply with kGoOn: the announced body in pieces, then its checksum and the next reply.
+    Status send_body(const void* data, std::size_t size);
+    Status finish_body(std::uint32_t crc);
+
+  private:
+    friend class Client;
+    Exchange(Client* client, const Address& address, Channel channel, Patience patience)
+        : client_(client), address_(address), channel_(std::move(channel)), patience_(patience) {}
+
+    Status send_question(const Question& question);
+    Status read_reply();
+    Result<std::size_t> read_some(char* out, std::size_t most);
+    Status check_body(std::uint32_t crc);
+    // An empty file that was served while it grew has a checksum behind it all the same.
+    bool has_body() const { return reply_.body_bytes > 0 || reply_.has(kCrcFollows); }
+
+    Client* client_;
+    Address address_;
+    Channel channel_;
+    Patience patience_;
+    Header reply_;
+    std::string meta_;
+    Fd descriptor_;
+    // What arrived beyond what was asked for so far: small replies come in one piece.
+    std::array<char, 4096> ahead_;
+    std::size_t ahead_at_ = 0, ahead_end_ = 0;
+    bool clean_ = false;  // the connection can serve the next request
+};
+
+class Client {
+  public:
+    explicit Client(std::string job_key);
+    ~Client();
+    Client(const Client&) = delete;
+    Client& operator=(const Client&) = delete;
+
+    // Sends the question and reads the head of the reply. A reply that reports a failure comes back
+    // as that failure, with the address where it happened.
+    Result<Exchange> ask(const std::string& address, const Question& question, Duration patience);
+
+    // Closes the connections that are idle.
+    void close_idle();
+
+  private:
+    friend class Exchange;
+    struct Idle {
+        Channel channel;
+        TimePoint since;
+    };
+    struct ForkGuard;
+
+    Result<Exchange> attempt(const Address& address, const Question& question, Duration patience,
+                             Channel channel);
+    void give_back(const Address& address, Channel channel);
+    void discard(Channel channel);
+    std::unique_ptr<Channel> take_idle(const std::string& address);
+    void forget(const std::string& address);  // its agent has been replaced
+    void abandon_after_fork();
+
+    const std::string job_key_;
+    std::mutex mutex_;
+    std::map<std::string, std::vector<Idle>, std::less<>> idle_;
+    std::set<int> open_;  // every connection, idle or not: a forked child closes its copies
+};
+
+}  // namespace holdfast

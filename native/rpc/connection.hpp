@@ -1,0 +1,81 @@
+// A server's end of a connection: reads heads of requests, writes answers, never blocks.
+// It belongs to one thread at a time, a loop or, while it has blocking work, a pool thread.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/clock.hpp"
+#include "rpc/auth.hpp"
+#include "rpc/handler.hpp"
+
+namespace holdfast {
+
+class Connection {
+  public:
+    // Over TCP nothing is read before the peer has proved that it holds `job_key`.
+    Connection(Fd fd, bool local, std::string peer, std::string_view job_key);
+
+    int fd() const { return fd_.get(); }
+    const std::string& peer() const { return peer_; }
+
+    enum class Read { Request, More, Closed };
+    // Reads what is there; a failure is the reason to refuse the connection.
+    Result<Read> read(Request& request);
+
+    // Starts an answer to the last request; flush() sends it.
+    void answer(Answer answer);
+
+    enum class Flush { Done, NotWritable, NeedsDisk, NeedsGrowth, Broken };
+    Flush flush();
+    void wait_for_growth(std::function<void()> wake);
+    void read_from_disk();  // after NeedsDisk, on a thread that may block
+
+    // Lend the connection to a pool thread that reads the request's body, and take it back.
+    Body lend_body();
+    void take_back(Body& body);
+
+    // Since when it has neither received nor sent a byte, and whether it may rest like that.
+    TimePoint last_active() const { return last_active_; }
+    bool resting() const { return trusted_ && input_end_ == 0 && !output_; }
+
+  private:
+    struct Output {
+        std::string head;  // header and meta
+        std::size_t head_sent = 0;
+        Answer answer;
+        std::uint64_t body_bytes = 0;
+        std::uint64_t body_sent = 0;
+        std::string window;  // of a file that may block: read, not sent yet
+        std::size_t window_sent = 0;
+        bool unreadable = false;
+        std::string trailer;
+        std::size_t trailer_sent = 0;
+    };
+
+    Result<bool> check_answer();  // of the handshake
+    Flush send_head();
+    Flush send_body(std::size_t& quota);
+    Flush send_file(const FileSlice& slice, std::uint64_t limit, std::size_t& quota);
+    Flush send_window(const FileSlice& slice, std::uint64_t limit);
+    bool read_window(const FileSlice& slice, std::uint64_t limit, int flags);
+    Flush send_text(const std::string& text, std::size_t& sent);
+    void consume(std::size_t bytes);
+
+    Fd fd_;
+    const bool local_;
+    const std::string peer_;
+    const std::string_view job_key_;
+    bool trusted_;
+    Nonce nonce_{};
+    TimePoint last_active_ = Clock::now();
+
+    std::string input_;  // kInput bytes; grows to hold a long meta
+    std::size_t input_end_ = 0;
+    Header header_;  // of the last request
+    std::optional<Output> output_;
+};
+
+}  // namespace holdfast

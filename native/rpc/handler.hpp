@@ -1,0 +1,82 @@
+// What a server is given to do: a Handler turns each Request into an Answer, at once or on a thread
+// that may block.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "base/fd.hpp"
+#include "base/status.hpp"
+#include "rpc/frame.hpp"
+
+namespace holdfast {
+
+class Body;  // rpc/body.hpp
+
+struct Request {
+    Header header;
+    std::string meta;
+    bool local = false;  // over a Unix socket: descriptors can be passed
+};
+
+// Bytes in memory that `owner` keeps alive.
+struct HeapSlice {
+    std::shared_ptr<const void> owner;
+    const char* data = nullptr;
+    std::size_t size = 0;
+};
+
+// Bytes of a file. Where reading may block (a disk), the server reads on a thread of its pool.
+struct FileSlice {
+    std::shared_ptr<const Fd> file;
+    std::uint64_t offset = 0;
+    std::uint64_t size = 0;
+    bool may_block = false;
+};
+
+// A file that is served while it is still being written. Thread-safe.
+class Growing {
+  public:
+    virtual ~Growing() = default;
+
+    struct Progress {
+        std::uint64_t bytes = 0;  // that may be sent
+        bool ended = false;
+        bool failed = false;
+        std::uint32_t crc = 0;  // once it ended well
+    };
+    virtual Progress progress() const = 0;
+    // Calls `wake` once, from any thread, as soon as there are more than `bytes` or it has ended.
+    virtual void wake_beyond(std::uint64_t bytes, std::function<void()> wake) = 0;
+    virtual FileSlice file() const = 0;  // of its full size
+};
+
+struct Answer {
+    Status status;
+    std::uint16_t flags = 0;
+    std::string meta;
+    std::variant<std::monostate, HeapSlice, FileSlice, std::shared_ptr<Growing>> body;
+    std::uint32_t body_crc = 0;  // unless it grows
+    Fd descriptor;
+
+    Answer() = default;
+    Answer(Status failure) : status(std::move(failure)) {}
+};
+
+// Work for a thread that may block; it reads the request's body, if there is one, from the Body.
+struct Blocking {
+    std::size_t lane;
+    std::function<Answer(Body&)> run;
+};
+
+class Handler {
+  public:
+    virtual ~Handler() = default;
+    // Called on a network thread: must not block. A request with a body must be Blocking.
+    virtual std::variant<Answer, Blocking> handle(Request request) = 0;
+};
+
+}  // namespace holdfast

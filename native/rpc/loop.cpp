@@ -1,0 +1,226 @@
+#include "rpc/loop.hpp"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <array>
+
+#include "base/log.hpp"
+#include "base/thread.hpp"
+#include "rpc/body.hpp"
+
+namespace holdfast {
+namespace {
+
+constexpr auto kSweepEvery = std::chrono::seconds(1);
+constexpr auto kRest = std::chrono::seconds(120);       // between requests
+constexpr auto kUnfinished = std::chrono::seconds(30);  // within a handshake, a head or an answer
+
+}  // namespace
+
+Loop::Loop(Handler& handler, Pool& pool, std::size_t disk_lane, Traffic& traffic)
+    : handler_(handler),
+      pool_(pool),
+      disk_lane_(disk_lane),
+      traffic_(traffic),
+      epoll_(::epoll_create1(EPOLL_CLOEXEC)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    epoll_event event{EPOLLIN, {.fd = wake_.get()}};
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
+}
+
+Loop::~Loop() {
+    stop();
+}
+
+void Loop::start() {
+    thread_ = start_thread([this] { run(); });
+}
+
+void Loop::stop() {
+    stopping_ = true;
+    post([] {});
+    if (thread_.joinable()) thread_.join();
+    watched_.clear();
+    listeners_.clear();
+    std::lock_guard lock(mutex_);
+    posted_.clear();
+}
+
+void Loop::post(std::function<void()> work) {
+    {
+        std::lock_guard lock(mutex_);
+        posted_.push_back(std::move(work));
+    }
+    ::eventfd_write(wake_.get(), 1);
+}
+
+void Loop::adopt(std::shared_ptr<Connection> connection) {
+    post([this, connection = std::move(connection)] {
+        if (send(connection)) read_requests(connection);
+    });
+}
+
+void Loop::listen(Fd listener, std::function<bool(int)> accept) {
+    epoll_event event{EPOLLIN, {.fd = listener.get()}};
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener.get(), &event);
+    listeners_.push_back({std::move(listener), std::move(accept)});
+}
+
+void Loop::run() {
+    while (!stopping_) turn();
+}
+
+void Loop::turn() {
+    std::array<epoll_event, 64> events;
+    int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 1000);
+    for (int i = 0; i < count && !stopping_; ++i) {
+        int fd = events[static_cast<std::size_t>(i)].data.fd;
+        if (auto found = watched_.find(fd); found != watched_.end()) {
+            on_ready(std::shared_ptr(found->second.connection));
+            continue;
+        }
+        for (auto& listener : listeners_) {
+            if (listener.fd.get() != fd || listener.accept(fd)) continue;
+            // Out of descriptors: waiting for some to be closed beats turning at full speed.
+            ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+            listener.resting = true;
+        }
+        if (fd == wake_.get()) {
+            eventfd_t ignored;
+            ::eventfd_read(fd, &ignored);
+        }
+    }
+    std::vector<std::function<void()>> posted;
+    {
+        std::lock_guard lock(mutex_);
+        posted.swap(posted_);
+    }
+    for (auto& work : posted)
+        if (!stopping_) work();
+    if (Clock::now() - last_sweep_ >= kSweepEvery) sweep();
+}
+
+void Loop::sweep() {
+    last_sweep_ = Clock::now();
+    std::vector<std::shared_ptr<Connection>> late;
+    for (auto& [fd, watched] : watched_) {
+        auto& connection = watched.connection;
+        auto silent = last_sweep_ - connection->last_active();
+        if (silent > (connection->resting() ? Duration(kRest) : Duration(kUnfinished)))
+            late.push_back(connection);
+    }
+    for (auto& connection : late) close(connection);
+    for (auto& listener : listeners_) {
+        if (!listener.resting) continue;
+        listener.resting = false;
+        epoll_event event{EPOLLIN, {.fd = listener.fd.get()}};
+        ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener.fd.get(), &event);
+    }
+}
+
+// ---- one connection
+// ------------------------------------------------------------------------------
+
+void Loop::watch(const std::shared_ptr<Connection>& connection, std::uint32_t events) {
+    auto [entry, added] = watched_.try_emplace(connection->fd(), Watched{connection, events});
+    if (!added && entry->second.events == events) return;
+    entry->second = {connection, events};
+    epoll_event event{events, {.fd = connection->fd()}};
+    ::epoll_ctl(epoll_.get(), added ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, connection->fd(), &event);
+}
+
+void Loop::unwatch(const std::shared_ptr<Connection>& connection) {
+    if (watched_.erase(connection->fd()) > 0)
+        ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, connection->fd(), nullptr);
+}
+
+// The socket itself closes with its last owner.
+void Loop::close(const std::shared_ptr<Connection>& connection) {
+    unwatch(connection);
+    ::shutdown(connection->fd(), SHUT_RDWR);
+}
+
+void Loop::on_ready(const std::shared_ptr<Connection>& connection) {
+    if (send(connection)) read_requests(connection);
+}
+
+void Loop::read_requests(const std::shared_ptr<Connection>& connection) {
+    Request request;
+    for (;;) {
+        auto read = connection->read(request);
+        if (!read.ok()) {
+            ++traffic_.refused;
+            log_warning("refused " + connection->peer() + ": " + read.status().message());
+            return close(connection);
+        }
+        if (*read == Connection::Read::Closed) return close(connection);
+        if (*read == Connection::Read::More) return watch(connection, EPOLLIN);
+
+        ++traffic_.requests;
+        bool has_body = request.header.body_bytes > 0;
+        auto outcome = handler_.handle(std::move(request));
+        if (auto* work = std::get_if<Blocking>(&outcome)) return lend(connection, std::move(*work));
+        if (has_body) {
+            ++traffic_.refused;
+            log_warning("refused " + connection->peer() + ": a body where none belongs");
+            return close(connection);
+        }
+        connection->answer(std::get<Answer>(std::move(outcome)));
+        if (!send(connection)) return;
+    }
+}
+
+bool Loop::send(const std::shared_ptr<Connection>& connection) {
+    switch (connection->flush()) {
+        case Connection::Flush::Done:
+            return true;
+        case Connection::Flush::NotWritable:
+            watch(connection, EPOLLOUT);
+            return false;
+        case Connection::Flush::NeedsDisk:
+            lend_for_disk(connection);
+            return false;
+        case Connection::Flush::NeedsGrowth:
+            watch(connection, 0);  // only its end is of interest
+            connection->wait_for_growth([this, weak = std::weak_ptr(connection)] {
+                post([this, weak] {
+                    if (auto alive = weak.lock(); alive && watched_.contains(alive->fd()))
+                        on_ready(alive);
+                });
+            });
+            return false;
+        case Connection::Flush::Broken:
+            close(connection);
+            return false;
+    }
+    return false;
+}
+
+void Loop::lend(std::shared_ptr<Connection> connection, Blocking work) {
+    unwatch(connection);
+    pool_.run(work.lane, [this, connection = std::move(connection), run = std::move(work.run)] {
+        Body body = connection->lend_body();
+        Answer answer = run(body);
+        connection->take_back(body);
+        connection->answer(std::move(answer));
+        // Most answers fit the socket's buffer and need not wait for the loop to wake.
+        bool sent = connection->flush() != Connection::Flush::Broken;
+        if (!sent || !body.at_end()) {
+            ::shutdown(connection->fd(), SHUT_RDWR);
+            return;
+        }
+        adopt(connection);
+    });
+}
+
+void Loop::lend_for_disk(std::shared_ptr<Connection> connection) {
+    unwatch(connection);
+    pool_.run(disk_lane_, [this, connection = std::move(connection)] {
+        connection->read_from_disk();
+        adopt(connection);
+    });
+}
+
+}  // namespace holdfast

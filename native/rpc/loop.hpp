@@ -1,0 +1,84 @@
+// A network thread: an epoll loop over its connections. It never blocks on anything else; blocking
+// work goes to the pool, together with the connection it concerns, and comes back by post().
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "base/fd.hpp"
+#include "rpc/connection.hpp"
+#include "rpc/handler.hpp"
+#include "rpc/pool.hpp"
+
+namespace holdfast {
+
+// Shared by the loops of one server.
+struct Traffic {
+    std::atomic<std::uint64_t> connections{0};  // open now
+    std::atomic<std::uint64_t> requests{0};
+    std::atomic<std::uint64_t> refused{0};  // connections
+};
+
+class Loop {
+  public:
+    Loop(Handler& handler, Pool& pool, std::size_t disk_lane, Traffic& traffic);
+    ~Loop();  // stops
+
+    void start();
+    void stop();
+
+    // Thread-safe.
+    void post(std::function<void()> work);
+    void adopt(std::shared_ptr<Connection> connection);
+
+    // On the loop's thread, or before start(): calls `accept` whenever `listener` is readable;
+    // while it returns false the listener rests for a second.
+    void listen(Fd listener, std::function<bool(int listener)> accept);
+
+  private:
+    struct Listener {
+        Fd fd;
+        std::function<bool(int)> accept;
+        bool resting = false;
+    };
+
+    void run();
+    void turn();
+    void sweep();
+    void on_ready(const std::shared_ptr<Connection>& connection);
+    void read_requests(const std::shared_ptr<Connection>& connection);
+    // Sends; true if the connection is ready for its next request.
+    bool send(const std::shared_ptr<Connection>& connection);
+    void lend(std::shared_ptr<Connection> connection, Blocking work);
+    void lend_for_disk(std::shared_ptr<Connection> connection);
+    void watch(const std::shared_ptr<Connection>& connection, std::uint32_t events);
+    void unwatch(const std::shared_ptr<Connection>& connection);
+    void close(const std::shared_ptr<Connection>& connection);
+
+    Handler& handler_;
+    Pool& pool_;
+    const std::size_t disk_lane_;
+    Traffic& traffic_;
+    Fd epoll_, wake_;
+    std::thread thread_;
+    std::atomic<bool> stopping_{false};
+    TimePoint last_sweep_{};
+
+    std::vector<Listener> listeners_;
+    struct Watched {
+        std::shared_ptr<Connection> connection;
+        std::uint32_t events;
+    };
+    std::unordered_map<int, Watched> watched_;
+
+    std::mutex mutex_;
+    std::vector<std::function<void()>> posted_;
+};
+
+}  // namespace holdfast

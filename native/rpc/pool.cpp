@@ -1,0 +1,67 @@
+#include "rpc/pool.hpp"
+
+#include <chrono>
+
+#include "base/thread.hpp"
+
+namespace holdfast {
+namespace {
+
+constexpr auto kIdleTime = std::chrono::seconds(10);
+
+}  // namespace
+
+Pool::Pool(std::size_t lanes, std::size_t threads_per_lane)
+    : lanes_(lanes), threads_per_lane_(threads_per_lane) {}
+
+Pool::~Pool() {
+    stop();
+}
+
+void Pool::stop() {
+    std::unique_lock lock(mutex_);
+    stopping_ = true;
+    for (Lane& lane : lanes_) {
+        lane.queue.clear();
+        lane.wake.notify_all();
+    }
+    ended_.wait(lock, [&] { return threads_ == 0; });
+}
+
+void Pool::run(std::size_t lane_index, std::function<void()> work) {
+    std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    Lane& lane = lanes_.at(lane_index);
+    lane.queue.push_back(std::move(work));
+    if (lane.queue.size() <= lane.idle) {
+        lane.wake.notify_one();
+    } else if (lane.threads < threads_per_lane_) {
+        ++lane.threads;
+        ++threads_;
+        start_thread([this, &lane] { serve(lane); }).detach();
+    }
+}
+
+void Pool::serve(Lane& lane) {
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+        if (lane.queue.empty()) {
+            ++lane.idle;
+            bool woken = lane.wake.wait_for(lock, kIdleTime,
+                                            [&] { return stopping_ || !lane.queue.empty(); });
+            --lane.idle;
+            if (!woken) break;
+            continue;
+        }
+        auto work = std::move(lane.queue.front());
+        lane.queue.pop_front();
+        lock.unlock();
+        work();
+        work = nullptr;  // what it holds goes before the lock is taken
+        lock.lock();
+    }
+    --lane.threads;
+    if (--threads_ == 0) ended_.notify_all();
+}
+
+}  // namespace holdfast

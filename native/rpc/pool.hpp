@@ -1,0 +1,42 @@
+// Threads for work that blocks, in lanes.
+//
+// A lane has its own queue and its own limit, so that work of one kind cannot take the threads of
+// another. Work that waits for another agent's lane n runs in a lane above n, on every agent: what
+// waits never forms a circle. Thread-safe; run() never blocks.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+namespace holdfast {
+
+class Pool {
+  public:
+    Pool(std::size_t lanes, std::size_t threads_per_lane);
+    ~Pool();  // waits for what runs; drops what is queued
+
+    void run(std::size_t lane, std::function<void()> work);
+    void stop();
+
+  private:
+    struct Lane {
+        std::deque<std::function<void()>> queue;
+        std::size_t threads = 0;
+        std::size_t idle = 0;
+        std::condition_variable wake;
+    };
+    void serve(Lane& lane);
+
+    std::mutex mutex_;
+    std::deque<Lane> lanes_;  // a deque: its elements do not move
+    const std::size_t threads_per_lane_;
+    std::size_t threads_ = 0;
+    std::condition_variable ended_;
+    bool stopping_ = false;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,61 @@
+// The native half of an agent: store, server and peers put together.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "rpc/calls.hpp"
+#include "rpc/client.hpp"
+#include "rpc/server.hpp"
+#include "store/operations.hpp"
+#include "store/scrub.hpp"
+#include "store/store.hpp"
+
+namespace holdfast {
+
+struct AgentOptions {
+    std::string job_key;
+    std::array<TierOptions, kTiers> tiers;
+    std::uint64_t scrub_rate = 0;  // bytes per second
+};
+
+class Agent {
+  public:
+    static Result<std::unique_ptr<Agent>> make(AgentOptions options) {
+        auto store = Store::open(options.tiers);
+        if (!store.ok()) return store.take_status();
+        return std::unique_ptr<Agent>(new Agent(std::move(options), std::move(*store)));
+    }
+    ~Agent() { stop(); }
+
+    Server& server() { return server_; }
+    Calls& calls() { return calls_; }
+    Store& store() { return *store_; }
+    const Operations& operations() const { return operations_; }
+
+    // Ends all requests and waits for the threads; removing the tiers is the destructor's.
+    void stop() {
+        calls_.close();
+        server_.stop();
+    }
+
+  private:
+    Agent(AgentOptions options, std::unique_ptr<Store> store)
+        : store_(std::move(store)),
+          peers_(options.job_key),
+          operations_(*store_, peers_, calls_),
+          server_(operations_,
+                  {.job_key = options.job_key, .lanes = lane::kCount, .disk_lane = lane::kDisk}),
+          scrub_(*store_, options.scrub_rate) {
+        operations_.use_pool(server_.pool());
+    }
+
+    std::unique_ptr<Store> store_;
+    Client peers_;
+    Calls calls_;
+    Operations operations_;
+    Server server_;
+    Scrub scrub_;
+};
+
+}  // namespace holdfast

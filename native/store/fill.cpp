@@ -1,0 +1,188 @@
+#include "store/fill.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/log.hpp"
+
+namespace holdfast {
+namespace {
+
+constexpr std::size_t kPiece = 256 << 10;
+
+std::uint64_t nanoseconds(const timespec& time) {
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u +
+           static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+Identity identity_of(const struct stat& info) {
+    return {info.st_ino, static_cast<std::uint64_t>(info.st_size), nanoseconds(info.st_mtim),
+            nanoseconds(info.st_ctim)};
+}
+
+}  // namespace
+
+Growing::Progress Fill::progress() const {
+    std::lock_guard lock(mutex_);
+    return progress_;
+}
+
+void Fill::wake_beyond(std::uint64_t bytes, std::function<void()> wake) {
+    {
+        std::lock_guard lock(mutex_);
+        if (progress_.bytes <= bytes && !progress_.ended) {
+            waiters_.push_back({bytes, std::move(wake)});
+            return;
+        }
+    }
+    wake();
+}
+
+Status Fill::wait_until_open(Duration patience) {
+    std::unique_lock lock(mutex_);
+    if (!opened_.wait_for(lock, patience, [&] { return open_status_.has_value(); }))
+        return Status(Code::DeadlineMissed, "the shared file system did not open the file in time");
+    return *open_status_;
+}
+
+void Fill::opened(Status status) {
+    std::lock_guard lock(mutex_);
+    open_status_ = std::move(status);
+    opened_.notify_all();
+}
+
+Status Fill::open(Store& store, const FillMessage& message) {
+    source_.reset(::open(message.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+    if (!source_) {
+        Code code = errno == ENOENT ? Code::NotFound : Code::Damaged;
+        if (errno == EACCES || errno == EPERM) code = Code::Refused;
+        return system_failure(code, "cannot open " + message.path, errno);
+    }
+    struct stat info{};
+    if (::fstat(source_.get(), &info) != 0)
+        return system_failure(Code::Damaged, "cannot stat " + message.path, errno);
+    if (!S_ISREG(info.st_mode))
+        return Status(Code::BadInput, message.path + " is not a regular file");
+    if (identity_of(info) != message.identity)
+        return Status(
+            Code::BadInput,
+            message.path + " is not the file that was asked for: it changed; stat it again");
+    device_ = info.st_dev;
+    auto writer = store.create({message.key, message.identity.size, message.tier, true, 1});
+    if (!writer.ok()) return writer.take_status();
+    if (writer->compares())
+        return Status(Code::Busy, "'" + message.key + "' was stored at this moment; try again");
+    auto file = writer->reopen();
+    if (!file.ok()) return file.take_status();
+    writer_.emplace(std::move(*writer));
+    file_ = {std::make_shared<const Fd>(std::move(*file)), 0, message.identity.size,
+             message.tier == Tier::Disk};
+    return {};
+}
+
+void Fill::run(const Identity& expected) {
+    std::unique_ptr<char, decltype(&std::free)> piece(
+        static_cast<char*>(std::aligned_alloc(4096, kPiece)), &std::free);
+    Status failed;
+    for (std::uint64_t at = 0; at < expected.size && failed.ok();) {
+        auto got =
+            ::pread(source_.get(), piece.get(), std::min<std::uint64_t>(kPiece, expected.size - at),
+                    static_cast<off_t>(at));
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) {
+            failed = Status(Code::Damaged, got == 0 ? "the file became shorter" : "read error");
+            break;
+        }
+        failed = writer_->append(piece.get(), static_cast<std::size_t>(got));
+        at += static_cast<std::uint64_t>(got);
+        if (failed.ok()) advance(at);
+    }
+    if (!failed.ok()) {
+        log_warning("fill failed: " + failed.message());
+        writer_.reset();
+        return end(true, 0);
+    }
+    struct stat after{};
+    std::uint32_t crc = writer_->crc();
+    // Readers get what the shared file system gave; only what cannot have changed meanwhile is
+    // kept.
+    if (::fstat(source_.get(), &after) == 0 && identity_of(after) == expected &&
+        after.st_dev == device_) {
+        auto kept = writer_->commit(crc);
+        if (!kept.ok()) log_warning("fill not kept: " + kept.status().message());
+    }
+    writer_.reset();
+    source_.reset();
+    end(false, crc);
+}
+
+void Fill::advance(std::uint64_t bytes) {
+    std::vector<Waiter> ready;
+    {
+        std::lock_guard lock(mutex_);
+        progress_.bytes = bytes;
+        auto waiting = std::partition(waiters_.begin(), waiters_.end(),
+                                      [&](const Waiter& waiter) { return waiter.bytes >= bytes; });
+        ready.assign(std::make_move_iterator(waiting), std::make_move_iterator(waiters_.end()));
+        waiters_.erase(waiting, waiters_.end());
+    }
+    for (auto& waiter : ready) waiter.wake();
+}
+
+void Fill::end(bool failed, std::uint32_t crc) {
+    std::vector<Waiter> ready;
+    {
+        std::lock_guard lock(mutex_);
+        progress_.ended = true;
+        progress_.failed = failed;
+        progress_.crc = crc;
+        ready.swap(waiters_);
+    }
+    for (auto& waiter : ready) waiter.wake();
+}
+
+Result<std::shared_ptr<Growing>> Fills::join(const FillMessage& message, Duration patience) {
+    std::shared_ptr<Fill> fill;
+    bool first = false;
+    {
+        std::lock_guard lock(mutex_);
+        auto& entry = running_[message.key];
+        if (!entry) {
+            entry = std::make_shared<Fill>();
+            first = true;
+        }
+        fill = entry;
+    }
+    if (!first) {
+        ++counters_.joined;
+        Status status = fill->wait_until_open(patience);
+        if (!status.ok()) return status;
+        return std::shared_ptr<Growing>(fill);
+    }
+    // The last fill may have ended between the caller's look and ours.
+    bool stored = store_.find(message.key) != nullptr;
+    Status status =
+        stored ? Status(Code::Busy, "stored meanwhile; try again") : fill->open(store_, message);
+    if (!status.ok()) finish(message.key);
+    fill->opened(status);
+    if (stored) return std::shared_ptr<Growing>();
+    if (!status.ok()) return status;
+    ++counters_.started;
+    pool_.run(lane_, [this, fill, key = message.key, identity = message.identity] {
+        fill->run(identity);
+        counters_.bytes += fill->progress().bytes;
+        finish(key);
+    });
+    return std::shared_ptr<Growing>(fill);
+}
+
+void Fills::finish(const std::string& key) {
+    std::lock_guard lock(mutex_);
+    running_.erase(key);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,223 @@
+#include "store/messages.hpp"
+
+#include "rpc/wire.hpp"
+
+namespace holdfast {
+namespace {
+
+Status incomplete(const char* what) {
+    return Status(Code::Damaged, std::string("malformed frame: the ") + what + " is incomplete");
+}
+
+Status check_key(const std::string& key) {
+    if (key.empty() || key.size() > kMaxKey)
+        return Status(Code::BadInput, "a key has 1 to " + std::to_string(kMaxKey) +
+                                          " bytes, this one " + std::to_string(key.size()));
+    return {};
+}
+
+Tier read_tier(MetaReader& reader, bool& bad) {
+    auto tier = reader.number<std::uint8_t>();
+    bad |= tier >= kTiers;
+    return static_cast<Tier>(tier);
+}
+
+// The end of every decode(): all was there, nothing more, and the key is one.
+template <typename Message>
+Result<Message> checked(Message message, const MetaReader& reader, bool bad, const char* what) {
+    if (!reader.whole() || bad) return incomplete(what);
+    if (Status status = check_key(message.key); !status.ok()) return status;
+    return message;
+}
+
+}  // namespace
+
+std::string PutMessage::encode() const {
+    MetaWriter writer;
+    writer.text(key).number(static_cast<std::uint8_t>(tier)).number(copies);
+    for (auto& address : onward) writer.text(address);
+    return writer.take();
+}
+
+Result<PutMessage> PutMessage::decode(const std::string& meta) {
+    MetaReader reader(meta);
+    PutMessage message;
+    bool bad = false;
+    message.key = reader.text();
+    message.tier = read_tier(reader, bad);
+    message.copies = reader.number<std::uint16_t>();
+    while (!reader.empty() && !reader.failed()) message.onward.emplace_back(reader.text());
+    if (message.onward.size() >= kMaxCopies)
+        return Status(Code::BadInput, "at most " + std::to_string(kMaxCopies) + " copies, not " +
+                                          std::to_string(message.onward.size() + 1));
+    return checked(std::move(message), reader, bad, "put");
+}
+
+std::string GetMessage::encode() const {
+    return MetaWriter().text(key).number(offset).number(length).take();
+}
+
+Result<GetMessage> GetMessage::decode(const std::string& meta) {
+    MetaReader reader(meta);
+    GetMessage message;
+    message.key = reader.text();
+    message.offset = reader.number<std::uint64_t>();
+    message.length = reader.number<std::uint64_t>();
+    return checked(std::move(message), reader, false, "get");
+}
+
+std::string FillMessage::encode() const {
+    return MetaWriter()
+        .text(key)
+        .text(path)
+        .number(identity.inode)
+        .number(identity.size)
+        .number(identity.mtime_ns)
+        .number(identity.ctime_ns)
+        .number(static_cast<std::uint8_t>(tier))
+        .take();
+}
+
+Result<FillMessage> FillMessage::decode(const std::string& meta) {
+    MetaReader reader(meta);
+    FillMessage message;
+    bool bad = false;
+    message.key = reader.text();
+    message.path = reader.text();
+    message.identity.inode = reader.number<std::uint64_t>();
+    message.identity.size = reader.number<std::uint64_t>();
+    message.identity.mtime_ns = reader.number<std::uint64_t>();
+    message.identity.ctime_ns = reader.number<std::uint64_t>();
+    message.tier = read_tier(reader, bad);
+    return checked(std::move(message), reader, bad, "fill");
+}
+
+std::string PullMessage::encode() const {
+    return MetaWriter().text(key).text(from).number(static_cast<std::uint8_t>(tier)).take();
+}
+
+Result<PullMessage> PullMessage::decode(const std::string& meta) {
+    MetaReader reader(meta);
+    PullMessage message;
+    bool bad = false;
+    message.key = reader.text();
+    message.from = reader.text();
+    message.tier = read_tier(reader, bad);
+    return checked(std::move(message), reader, bad, "pull");
+}
+
+std::string KeyMessage::encode() const {
+    return MetaWriter().text(key).take();
+}
+
+Result<KeyMessage> KeyMessage::decode(const std::string& meta) {
+    MetaReader reader(meta);
+    KeyMessage message;
+    message.key = reader.text();
+    return checked(std::move(message), reader, false, "request");
+}
+
+std::string PinMessage::encode() const {
+    return MetaWriter().text(key).number(static_cast<std::uint8_t>(add)).take();
+}
+
+Result<PinMessage> PinMessage::decode(const std::string& meta) {
+    MetaReader reader(meta);
+    PinMessage message;
+    message.key = reader.text();
+    auto add = reader.number<std::uint8_t>();
+    message.add = add != 0;
+    return checked(std::move(message), reader, add > 1, "pin");
+}
+
+std::string ListMessage::encode() const {
+    return MetaWriter().text(prefix).text(after).take();
+}
+
+Result<ListMessage> ListMessage::decode(const std::string& meta) {
+    MetaReader reader(meta);
+    ListMessage message;
+    message.prefix = reader.text();
+    message.after = reader.text();
+    if (!reader.whole()) return incomplete("list");
+    return message;
+}
+
+std::string CallMessage::encode() const {
+    return MetaWriter().text(service).text(method).take();
+}
+
+Result<CallMessage> CallMessage::decode(const std::string& meta) {
+    MetaReader reader(meta);
+    CallMessage message;
+    message.service = reader.text();
+    message.method = reader.text();
+    if (!reader.whole()) return incomplete("call");
+    return message;
+}
+
+// ---- replies
+// -------------------------------------------------------------------------------------
+
+ObjectInfo ObjectInfo::of(const Object& object, std::uint32_t pins) {
+    return {object.key,        object.size,   object.crc, object.tier,
+            object.has_source, object.copies, pins};
+}
+
+namespace {
+
+void write_info(MetaWriter& writer, const ObjectInfo& info) {
+    writer.text(info.key)
+        .number(info.size)
+        .number(info.crc)
+        .number(static_cast<std::uint8_t>(info.tier))
+        .number(static_cast<std::uint8_t>(info.has_source))
+        .number(info.copies)
+        .number(info.pins);
+}
+
+ObjectInfo read_info(MetaReader& reader, bool& bad) {
+    ObjectInfo info;
+    info.key = reader.text();
+    info.size = reader.number<std::uint64_t>();
+    info.crc = reader.number<std::uint32_t>();
+    info.tier = read_tier(reader, bad);
+    info.has_source = reader.number<std::uint8_t>() != 0;
+    info.copies = reader.number<std::uint16_t>();
+    info.pins = reader.number<std::uint32_t>();
+    return info;
+}
+
+}  // namespace
+
+std::string ObjectInfo::encode() const {
+    MetaWriter writer;
+    write_info(writer, *this);
+    return writer.take();
+}
+
+Result<ObjectInfo> ObjectInfo::decode(const std::string& meta) {
+    MetaReader reader(meta);
+    bool bad = false;
+    ObjectInfo info = read_info(reader, bad);
+    return checked(std::move(info), reader, bad, "reply");
+}
+
+std::string ListReply::encode() const {
+    MetaWriter writer;
+    writer.number(static_cast<std::uint8_t>(more));
+    for (auto& info : objects) write_info(writer, info);
+    return writer.take();
+}
+
+Result<ListReply> ListReply::decode(const std::string& body) {
+    MetaReader reader(body);
+    ListReply reply;
+    bool bad = false;
+    reply.more = reader.number<std::uint8_t>() != 0;
+    while (!reader.empty() && !reader.failed()) reply.objects.push_back(read_info(reader, bad));
+    if (!reader.whole() || bad) return incomplete("list");
+    return reply;
+}
+
+}  // namespace holdfast

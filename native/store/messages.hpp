@@ -1,0 +1,100 @@
+// What requests and replies carry in their meta, written and read in one place.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "store/object.hpp"
+
+namespace holdfast {
+
+constexpr std::uint64_t kToTheEnd = ~std::uint64_t{0};
+
+struct PutMessage {
+    std::string key;
+    Tier tier = Tier::Memory;
+    std::uint16_t copies = 1;         // wanted in all
+    std::vector<std::string> onward;  // addresses of the owners after this one
+    std::string encode() const;
+    static Result<PutMessage> decode(const std::string& meta);
+};
+
+struct GetMessage {
+    std::string key;
+    std::uint64_t offset = 0;
+    std::uint64_t length = kToTheEnd;
+    std::string encode() const;
+    static Result<GetMessage> decode(const std::string& meta);
+};
+
+// What makes a file of the shared file system the same file as before.
+struct Identity {
+    std::uint64_t inode = 0, size = 0, mtime_ns = 0, ctime_ns = 0;
+    bool operator==(const Identity&) const = default;
+};
+
+struct FillMessage {
+    std::string key, path;
+    Identity identity;
+    Tier tier = Tier::Memory;
+    std::string encode() const;
+    static Result<FillMessage> decode(const std::string& meta);
+};
+
+struct PullMessage {
+    std::string key, from;
+    Tier tier = Tier::Memory;
+    std::string encode() const;
+    static Result<PullMessage> decode(const std::string& meta);
+};
+
+struct KeyMessage {  // stat, drop, verify
+    std::string key;
+    std::string encode() const;
+    static Result<KeyMessage> decode(const std::string& meta);
+};
+
+struct PinMessage {
+    std::string key;
+    bool add = true;
+    std::string encode() const;
+    static Result<PinMessage> decode(const std::string& meta);
+};
+
+struct ListMessage {
+    std::string prefix, after;
+    std::string encode() const;
+    static Result<ListMessage> decode(const std::string& meta);
+};
+
+struct CallMessage {
+    std::string service, method;
+    std::string encode() const;
+    static Result<CallMessage> decode(const std::string& meta);
+};
+
+// What a node knows of an object: the reply to get, stat and, one after the other, list.
+struct ObjectInfo {
+    std::string key;
+    std::uint64_t size = 0;
+    std::uint32_t crc = 0;
+    Tier tier = Tier::Memory;
+    bool has_source = false;
+    std::uint16_t copies = 1;
+    std::uint32_t pins = 0;
+
+    static ObjectInfo of(const Object& object, std::uint32_t pins);
+    std::string encode() const;
+    static Result<ObjectInfo> decode(const std::string& meta);
+};
+
+struct ListReply {
+    std::vector<ObjectInfo> objects;
+    bool more = false;
+    std::string encode() const;
+    static Result<ListReply> decode(const std::string& body);
+};
+
+}  // namespace holdfast

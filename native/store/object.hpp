@@ -1,0 +1,36 @@
+// What the store holds: an object is a key and some bytes, written once, immutable from then on.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace holdfast {
+
+enum class Tier : std::uint8_t { Memory = 0, Disk = 1 };
+constexpr std::size_t kTiers = 2;
+
+// Checksums are kept for pieces of this size, so that a range can be verified without the rest.
+constexpr std::uint64_t kChunk = 64 << 10;
+// Smaller objects without a source stay in the heap and travel inline.
+constexpr std::uint64_t kHeapLimit = 64 << 10;
+constexpr std::size_t kMaxKey = 4096;
+constexpr std::size_t kMaxCopies = 16;
+
+struct Object {
+    std::string key;
+    std::uint64_t size = 0;
+    std::uint32_t crc = 0;              // of all bytes
+    std::vector<std::uint32_t> chunks;  // of each kChunk
+    Tier tier = Tier::Memory;
+    bool has_source = false;   // it can be had again, so it may be evicted
+    std::uint16_t copies = 1;  // how many the writer wanted
+    bool in_heap = false;
+    std::string bytes;  // if in the heap
+    std::string name;   // else: of the file in the tier's directory
+};
+
+using ObjectPtr = std::shared_ptr<const Object>;
+
+}  // namespace holdfast

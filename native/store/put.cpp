@@ -1,0 +1,105 @@
+// put: store an object here and at the owners after us, and answer when all of them have it.
+//
+// Room is reserved along the whole chain before the first byte moves, and nobody waits for room: an
+// owner without it refuses at once. The last owner commits first, so that an acknowledgement on its
+// way back means a verified copy at every owner behind it.
+#include <vector>
+
+#include "base/crc32c.hpp"
+#include "rpc/body.hpp"
+#include "store/operations.hpp"
+
+namespace holdfast {
+namespace {
+
+constexpr std::size_t kPiece = 256 << 10;
+
+PutMessage onward(const PutMessage& message) {
+    PutMessage next = message;
+    next.onward.erase(next.onward.begin());
+    return next;
+}
+
+// Our sender waits as long as `body.patience()`; those behind us must fail before it does, or it
+// would blame us for them.
+Duration patience_onward(const PutMessage& message, const Body& body) {
+    auto hops = static_cast<Duration::rep>(message.onward.size());
+    return body.patience() * hops / (hops + 1);
+}
+
+}  // namespace
+
+Operations::Outcome Operations::put(Request& request) {
+    auto message = PutMessage::decode(request.meta);
+    std::size_t lane = message.ok() ? message->onward.size() : 0;
+    bool streamed = request.header.has(kAskFirst);
+    // Only small bodies are held in memory: what pushes more without asking is cut off.
+    if (!streamed && request.header.body_bytes > kHeapLimit)
+        return Answer(Status(Code::BadInput, "a body of this size must be announced first"));
+    return Blocking{lane, [this, message = std::move(message), streamed](Body& body) -> Answer {
+                        if (!message.ok()) {
+                            // A small body is on its way already: read it, so that the sender can
+                            // go on after the refusal.
+                            if (!streamed) (void)body.read_message();
+                            return message.status();
+                        }
+                        return streamed ? put_streamed(*message, body) : put_inline(*message, body);
+                    }};
+}
+
+Answer Operations::put_inline(const PutMessage& message, Body& body) {
+    auto bytes = body.read_message();
+    if (!bytes.ok()) return bytes.take_status();
+    auto writer = store_.create({message.key, bytes->size(), message.tier, false, message.copies});
+    if (!writer.ok()) return writer.take_status();
+    if (!message.onward.empty()) {
+        auto reply = peers_.ask(message.onward.front(),
+                                {.op = Op::Put, .meta = onward(message).encode(), .body = *bytes},
+                                patience_onward(message, body));
+        if (!reply.ok()) return reply.take_status();
+    }
+    if (Status status = writer->append(bytes->data(), bytes->size()); !status.ok()) return status;
+    auto object = writer->commit(crc32c(0, bytes->data(), bytes->size()));
+    if (!object.ok()) return object.take_status();
+    ++counters_.puts;
+    counters_.put_bytes += bytes->size();
+    return {};
+}
+
+Answer Operations::put_streamed(const PutMessage& message, Body& body) {
+    auto writer = store_.create({message.key, body.size(), message.tier, false, message.copies});
+    if (!writer.ok()) return writer.take_status();
+    std::optional<Exchange> next;
+    if (!message.onward.empty()) {
+        auto asked = peers_.ask(message.onward.front(),
+                                {.op = Op::Put,
+                                 .flags = kAskFirst,
+                                 .meta = onward(message).encode(),
+                                 .announced_bytes = body.size()},
+                                patience_onward(message, body));
+        if (!asked.ok()) return asked.take_status();
+        next.emplace(std::move(*asked));
+    }
+    if (Status status = body.go_on(); !status.ok()) return status;
+
+    // After a failure the rest is still read, so that our sender hears the reason and not a reset.
+    Status failed;
+    std::vector<char> piece(kPiece);
+    while (body.left() > 0) {
+        auto got = body.read_some(piece.data(), piece.size());
+        if (!got.ok()) return got.take_status();
+        if (failed.ok()) failed = writer->append(piece.data(), *got);
+        if (failed.ok() && next) failed = next->send_body(piece.data(), *got);
+    }
+    auto crc = body.expected_crc();
+    if (!crc.ok()) return crc.take_status();
+    if (failed.ok() && next) failed = next->finish_body(*crc);
+    if (!failed.ok()) return failed;
+    auto object = writer->commit(*crc);
+    if (!object.ok()) return object.take_status();
+    ++counters_.puts;
+    counters_.put_bytes += body.size();
+    return {};
+}
+
+}  // namespace holdfast

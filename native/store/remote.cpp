@@ -1,0 +1,111 @@
+#include "store/remote.hpp"
+
+#include <algorithm>
+
+#include "base/crc32c.hpp"
+
+namespace holdfast {
+namespace {
+
+constexpr std::size_t kPiece = 256 << 10;
+
+}  // namespace
+
+Status Remote::put(const std::vector<std::string>& owners, const std::string& key,
+                   std::string_view data, Tier tier, Duration patience) {
+    PutMessage message{
+        key, tier, static_cast<std::uint16_t>(owners.size()), {owners.begin() + 1, owners.end()}};
+    Question question{.op = Op::Put, .meta = message.encode()};
+    bool small = data.size() < kHeapLimit;
+    if (small) {
+        question.body = data;
+    } else {
+        question.flags = kAskFirst;
+        question.announced_bytes = data.size();
+    }
+    // Each owner gives those behind it one share less than it has itself.
+    auto exchange =
+        client_.ask(owners.front(), question, patience * static_cast<int>(owners.size()));
+    if (!exchange.ok()) return exchange.take_status();
+    if (small) return {};
+    std::uint32_t crc = 0;
+    for (std::size_t at = 0; at < data.size(); at += kPiece) {
+        auto piece = data.substr(at, kPiece);
+        crc = crc32c(crc, piece.data(), piece.size());
+        if (Status status = exchange->send_body(piece.data(), piece.size()); !status.ok())
+            return status;
+    }
+    return exchange->finish_body(crc);
+}
+
+Result<Exchange> Remote::get(const std::string& address, const GetMessage& message, bool descriptor,
+                             Duration patience) {
+    std::uint16_t flags = descriptor ? kDescriptor : 0;
+    return client_.ask(address, {.op = Op::Get, .flags = flags, .meta = message.encode()},
+                       patience);
+}
+
+Result<Exchange> Remote::fill(const std::string& address, const FillMessage& message,
+                              bool descriptor, Duration patience) {
+    std::uint16_t flags = descriptor ? kDescriptor : 0;
+    return client_.ask(address, {.op = Op::Fill, .flags = flags, .meta = message.encode()},
+                       patience);
+}
+
+Result<ObjectInfo> Remote::ask_info(Op op, const std::string& address, std::string meta,
+                                    Duration patience) {
+    auto exchange = client_.ask(address, {.op = op, .meta = std::move(meta)}, patience);
+    if (!exchange.ok()) return exchange.take_status();
+    return ObjectInfo::decode(exchange->meta());
+}
+
+Result<ObjectInfo> Remote::pull(const std::string& address, const PullMessage& message,
+                                Duration patience) {
+    return ask_info(Op::Pull, address, message.encode(), patience);
+}
+
+Result<ObjectInfo> Remote::stat(const std::string& address, const std::string& key,
+                                Duration patience) {
+    return ask_info(Op::Stat, address, KeyMessage{key}.encode(), patience);
+}
+
+Result<ObjectInfo> Remote::verify(const std::string& address, const std::string& key,
+                                  Duration patience) {
+    return ask_info(Op::Verify, address, KeyMessage{key}.encode(), patience);
+}
+
+Result<std::string> Remote::ask_text(const std::string& address, const Question& question,
+                                     Duration patience) {
+    auto exchange = client_.ask(address, question, patience);
+    if (!exchange.ok()) return exchange.take_status();
+    if (exchange->reply().body_bytes > kMaxMessage)
+        return Status(Code::Damaged, "the reply is too long", address);
+    std::string text(exchange->reply().body_bytes, '\0');
+    if (Status status = exchange->read_body(text.data()); !status.ok()) return status;
+    return text;
+}
+
+Result<ListReply> Remote::list(const std::string& address, const ListMessage& message,
+                               Duration patience) {
+    auto text = ask_text(address, {.op = Op::List, .meta = message.encode()}, patience);
+    if (!text.ok()) return text.take_status();
+    return ListReply::decode(*text);
+}
+
+Status Remote::drop(const std::string& address, const std::string& key, Duration patience) {
+    auto exchange =
+        client_.ask(address, {.op = Op::Drop, .meta = KeyMessage{key}.encode()}, patience);
+    return exchange.ok() ? Status() : exchange.take_status();
+}
+
+Status Remote::pin(const std::string& address, const PinMessage& message, Duration patience) {
+    auto exchange = client_.ask(address, {.op = Op::Pin, .meta = message.encode()}, patience);
+    return exchange.ok() ? Status() : exchange.take_status();
+}
+
+Result<std::string> Remote::call(const std::string& address, const CallMessage& message,
+                                 std::string_view body, Duration patience) {
+    return ask_text(address, {.op = Op::Call, .meta = message.encode(), .body = body}, patience);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,51 @@
+// The primitives as a client asks for them, each one typed request to one agent.
+// Thread-safe, like the Client underneath; every call may block for its patience.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rpc/client.hpp"
+#include "store/messages.hpp"
+
+namespace holdfast {
+
+class Remote {
+  public:
+    explicit Remote(std::string job_key) : client_(std::move(job_key)) {}
+
+    // Stores at all owners, the first of which passes it on; `patience` is for one of them.
+    Status put(const std::vector<std::string>& owners, const std::string& key,
+               std::string_view data, Tier tier, Duration patience);
+
+    // The reply is there, its body still to be read (or a descriptor to be taken).
+    Result<Exchange> get(const std::string& address, const GetMessage& message, bool descriptor,
+                         Duration patience);
+    Result<Exchange> fill(const std::string& address, const FillMessage& message, bool descriptor,
+                          Duration patience);
+
+    Result<ObjectInfo> pull(const std::string& address, const PullMessage& message,
+                            Duration patience);
+    Result<ObjectInfo> stat(const std::string& address, const std::string& key, Duration patience);
+    Result<ObjectInfo> verify(const std::string& address, const std::string& key,
+                              Duration patience);
+    Result<ListReply> list(const std::string& address, const ListMessage& message,
+                           Duration patience);
+    Status drop(const std::string& address, const std::string& key, Duration patience);
+    Status pin(const std::string& address, const PinMessage& message, Duration patience);
+    Result<std::string> call(const std::string& address, const CallMessage& message,
+                             std::string_view body, Duration patience);
+
+    Client& client() { return client_; }
+
+  private:
+    Result<ObjectInfo> ask_info(Op op, const std::string& address, std::string meta,
+                                Duration patience);
+    Result<std::string> ask_text(const std::string& address, const Question& question,
+                                 Duration patience);
+
+    Client client_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,106 @@
+// The store of one node: an index of objects in two tiers with hard capacities.
+//
+// Thread-safe. find(), drop(), pin(), list() and usage() take a short lock and do no I/O but
+// unlinking; create() and Writer write files; verify() reads them. Objects are immutable and
+// shared: a reader keeps what it found, whatever happens to the index.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "store/directory.hpp"
+#include "store/eviction.hpp"
+#include "store/object.hpp"
+#include "store/writer.hpp"
+
+namespace holdfast {
+
+struct TierOptions {
+    std::string directory;
+    std::uint64_t capacity = 0;
+};
+
+struct Usage {
+    std::uint64_t objects = 0;
+    std::uint64_t bytes = 0;     // stored
+    std::uint64_t reserved = 0;  // on their way in, or on their way out
+    std::uint64_t capacity = 0;
+};
+
+struct StoreCounters {
+    std::atomic<std::uint64_t> stored{0}, evicted{0}, dropped{0}, damaged{0}, refused_full{0};
+};
+
+class Store {
+  public:
+    static Result<std::unique_ptr<Store>> open(const std::array<TierOptions, kTiers>& tiers);
+    ~Store();
+
+    struct NewObject {
+        std::string key;
+        std::uint64_t size = 0;
+        Tier tier = Tier::Memory;
+        bool has_source = false;
+        std::uint16_t copies = 1;
+    };
+    // Reserves room and the key. KeyExists if other bytes are certain; if the size is the same the
+    // Writer compares. Busy if another Writer has the key, Full if nothing more can be evicted.
+    Result<Writer> create(NewObject wanted);
+
+    ObjectPtr find(const std::string& key);  // null if absent; counts as a use
+    // The file behind an object. If it is gone the object counts as lost from then on.
+    Result<Fd> open_file(const ObjectPtr& object);
+
+    Status drop(const std::string& key);
+    // Pinned objects are not evicted; pins count. Gives the number of pins.
+    Result<std::uint32_t> pin(const std::string& key, bool add);
+    std::uint32_t pins(const std::string& key);
+
+    // Objects whose key starts with `prefix` and comes after `after`, in order.
+    std::vector<ObjectPtr> list(const std::string& prefix, const std::string& after,
+                                std::size_t most);
+
+    // Reads an object again and compares; a bad copy is dropped and counted.
+    Status verify(const ObjectPtr& object);
+
+    Usage usage(Tier tier);
+    const StoreCounters& counters() const { return counters_; }
+
+  private:
+    friend class Writer;
+    struct Slot {
+        ObjectPtr object;  // null while it is being written
+        std::uint32_t pins = 0;
+    };
+    struct TierState {
+        TierState(TierDirectory place, std::uint64_t most)
+            : directory(std::move(place)), capacity(most) {}
+        TierDirectory directory;
+        const std::uint64_t capacity;
+        std::uint64_t objects = 0, bytes = 0, reserved = 0;
+        Evictor evictor;
+    };
+
+    Store() = default;
+    TierState& tier(Tier which) { return *tiers_[static_cast<std::size_t>(which)]; }
+    Status reserve(Tier which, std::uint64_t size);
+    void release(Tier which, std::uint64_t size);
+    Status publish(const std::shared_ptr<Object>& object);
+    void abandon(const Object& object, const std::string& temporary);
+    // Takes an object out of the index; its bytes stay reserved until its file is removed.
+    void unlink(std::map<std::string, Slot>::iterator slot);
+    void remove_file(const Object& object);
+    void lose(const ObjectPtr& object, const std::string& why);
+
+    std::mutex mutex_;
+    std::array<std::unique_ptr<TierState>, kTiers> tiers_;
+    std::map<std::string, Slot> index_;
+    StoreCounters counters_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,53 @@
+// An object on its way into the store: room is reserved, bytes are appended, then it is committed
+// or, when the Writer goes, as if it had never been. One thread at a time; append() and commit()
+// may block.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/fd.hpp"
+#include "base/status.hpp"
+#include "store/object.hpp"
+
+namespace holdfast {
+
+class Store;
+
+class Writer {
+  public:
+    Writer(Writer&&) = default;
+    ~Writer();
+
+    Status append(const char* data, std::size_t size);
+    // Publishes the object if all bytes came and match `expected_crc`.
+    Result<ObjectPtr> commit(std::uint32_t expected_crc);
+
+    // Whether the key is stored already, so that bytes are only compared.
+    bool compares() const { return existing_ != nullptr; }
+    // The checksum of what was appended so far.
+    std::uint32_t crc() const;
+    // The file that grows, for those who read along; nothing for an object in the heap.
+    Result<Fd> reopen() const;
+
+  private:
+    friend class Store;
+    Writer(Store* store, std::shared_ptr<Object> object)
+        : store_(store), object_(std::move(object)) {}
+    Status compare(const char* data, std::size_t size);
+    void sum(const char* data, std::size_t size);
+
+    struct Release {
+        void operator()(Store*) const {}
+    };
+    std::unique_ptr<Store, Release> store_;  // not owned; empty once moved from or committed
+    std::shared_ptr<Object> object_;
+    std::uint64_t written_ = 0;
+    Fd file_;
+    std::string temporary_;
+    // Set if the key is stored already: the new bytes are only compared with these.
+    ObjectPtr existing_;
+    bool differs_ = false;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,43 @@
+"""Services on the Python side of an agent: a name, methods, messages in MessagePack."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from .. import _core
+from ..errors import BadInput, HoldfastError
+
+
+class Service(Protocol):
+    """What answers the control calls under one name."""
+
+    name: str
+
+    def handle(self, method: str, message: bytes) -> bytes:
+        """Answer one call; raise a HoldfastError to refuse it."""
+        ...
+
+
+class Services:
+    """The services of an agent, and the loop's work of answering calls."""
+
+    def __init__(self) -> None:
+        self._services: dict[str, Service] = {}
+
+    def register(self, service: Service) -> None:
+        """Offer `service` under its name."""
+        self._services[service.name] = service
+
+    def answer_waiting(self, core: _core.Agent) -> None:
+        """Answer all calls that wait; a failure of one is its caller's, not the agent's."""
+        while (call := core.next_call()) is not None:
+            number, name, method, message = call
+            try:
+                service = self._services.get(name)
+                if service is None:
+                    raise BadInput(f"this agent has no service {name!r}")
+                core.answer(number, service.handle(method, message))
+            except HoldfastError as error:
+                core.fail(number, type(error).__name__, str(error))
+            except Exception as error:
+                core.fail(number, "HoldfastError", f"{name}.{method} failed: {error!r}")

@@ -1,0 +1,42 @@
+"""How commands speak: JSON for programs, tables for people."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from ..config import Config, Resolved, load
+from ..errors import BadInput
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Session = Annotated[str | None, typer.Option(help="Name of the session.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="A setting; `holdfast config show` lists them."
+    ),
+]
+
+
+def print_json(value: Any) -> None:
+    """Print anything that msgspec can encode."""
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    sys.stdout.write(text + "\n")
+
+
+def resolve(settings: list[str] | None, **flags: Any) -> Resolved:
+    """Load the configuration with the flags of a command on top."""
+    for text in settings or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise BadInput(f"--set {text}: write it like --set deadline=5s")
+        flags[name.strip().replace("-", "_")] = value.strip()
+    return load(flags=flags)
+
+
+def configure(settings: list[str] | None, **flags: Any) -> Config:
+    """Return only the values."""
+    return resolve(settings, **flags).config

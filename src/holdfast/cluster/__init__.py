@@ -1,0 +1,1 @@
+"""Sessions: starting agents, finding them, reaching them."""

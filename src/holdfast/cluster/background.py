@@ -1,0 +1,63 @@
+"""Sessions that outlive the command that started them: `holdfast up` and `holdfast down`."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+from pathlib import Path
+
+from ..config import Config
+from ..errors import BadInput, Damaged, NoSession
+from . import launch
+from . import session as sessions
+from .session import Session
+
+
+def up(config: Config, nodes: int) -> tuple[Session, bool]:
+    """Start a session; also tells whether one that had crashed was cleaned up first."""
+    parent = sessions.run_dir(config)
+    directory = parent / config.session
+    with launch.locked(parent):
+        stale = _clear_stale(directory)
+        directory.mkdir(mode=0o700)
+        try:
+            recipe = launch.Recipe(config, directory, secrets.token_bytes(32), nodes, False)
+            session, _ = launch.start(recipe)
+        except BaseException:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+    return session, stale
+
+
+def down(config: Config) -> Session:
+    """End a session and remove all it left."""
+    parent = sessions.run_dir(config)
+    directory = parent / config.session
+    if not directory.is_dir():
+        raise NoSession(f"no session {config.session!r} in {parent}; nothing to end")
+    with launch.locked(parent):
+        session = sessions.read(directory)
+        launch.end(directory, session)
+    with contextlib.suppress(OSError):  # other sessions may be there
+        parent.rmdir()
+    return session
+
+
+def _clear_stale(directory: Path) -> bool:
+    """Remove what a session left that ended without `down`; refuse if it still runs."""
+    if not directory.exists():
+        return False
+    try:
+        session = sessions.read(directory)
+    except (NoSession, Damaged):  # its start was cut off: its agents end by themselves
+        shutil.rmtree(directory)
+        return True
+    running = [node for node, process in session.processes.items() if sessions.is_running(process)]
+    if running:
+        raise BadInput(
+            f"session {directory.name!r} is running with {len(running)} nodes; end it with "
+            f"`holdfast down`, or start another one with `--session NAME`"
+        )
+    launch.end(directory, session)
+    return True

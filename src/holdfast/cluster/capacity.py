@@ -1,0 +1,61 @@
+"""How much a tier may hold: the least of what is set, what lies beneath, and what we may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ..errors import BadInput
+
+#: Without a setting, all agents of a host together take at most this share of what is there.
+_SHARE = 0.25
+_GROUPS = Path("/proc/self/cgroup")
+_GROUP_ROOT = Path("/sys/fs/cgroup")
+
+
+def resolve(wanted: int | None, directory: str, agents: int, in_memory: bool) -> int:
+    """Return the capacity of one agent's tier below `directory`, `agents` of which share the host.
+
+    Pages of tmpfs are charged to the agent, so a memory tier also fits into its control group.
+    """
+    try:
+        info = os.statvfs(directory)
+    except OSError as error:
+        raise BadInput(
+            f"no tier can lie below {directory}: {error.strerror}; set "
+            f"{'memory_dir' if in_memory else 'disk_dir'} to a directory that exists"
+        ) from None
+    there = info.f_frsize * info.f_bavail
+    if in_memory:
+        there = min(there, memory_limit())
+    if wanted is not None:
+        return min(wanted, there)
+    return int(there * _SHARE / agents)
+
+
+def memory_limit(groups: Path = _GROUPS, root: Path = _GROUP_ROOT) -> int:
+    """Return the least of the machine's memory and the limits of the control groups we are in."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    try:
+        lines = groups.read_text().splitlines()
+    except OSError:
+        lines = []
+    for line in lines:  # "0::/job/step" (version 2) or "4:memory:/job/step" (version 1)
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            base, name = root, "memory.max"
+        elif "memory" in controllers.split(","):
+            base, name = root / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        group = base / path.lstrip("/")
+        limits += [limit for place in (group, *group.parents) if (limit := _read(place / name))]
+    return min(limits)
+
+
+def _read(path: Path) -> int | None:
+    try:
+        text = path.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None

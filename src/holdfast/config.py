@@ -1,0 +1,188 @@
+"""Settings, from where people put them.
+
+An argument beats a command-line flag, which beats ``HOLDFAST_*`` in the environment, which beats
+the job's ``holdfast.toml``, which beats the user's ``config.toml``, which beats the default.
+Unknown names are refused: a misspelt setting that is silently ignored costs a day.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from .errors import BadInput
+from .units import parse_rate, parse_size, parse_time
+
+PREFIX = "HOLDFAST_"
+
+
+class Config(msgspec.Struct, frozen=True):
+    """Resolved settings; `docs/reference/configuration.md` lists them."""
+
+    session: str
+    node: str
+    run_dir: str
+    memory_dir: str
+    disk_dir: str
+    memory: int | None
+    disk: int | None
+    listen: str
+    port: int
+    scrub_rate: int
+    virtual_nodes: int
+    deadline: float
+    avoid: float
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """How one setting is read."""
+
+    default: str
+    parse: Callable[[Any], Any]
+    help: str
+
+
+def _text(value: Any) -> str:
+    return str(value)
+
+
+def _name(value: Any) -> str:
+    text = str(value)
+    if not text or len(text) > 40 or not all(c.isalnum() or c in "-_." for c in text):
+        raise BadInput(f"{text!r} is not a name; use up to 40 letters, digits, '-', '_' and '.'")
+    return text
+
+
+def _capacity(value: Any) -> int | None:
+    return None if value == "auto" else parse_size(value)
+
+
+def _count(value: Any) -> int:
+    try:
+        number = int(str(value))
+    except ValueError:
+        raise BadInput(f"{value!r} is not a whole number") from None
+    if not 0 <= number < 1 << 16:
+        raise BadInput(f"{value!r} is not between 0 and 65535")
+    return number
+
+
+def _positive_time(value: Any) -> float:
+    seconds = parse_time(value)
+    if seconds <= 0:
+        raise BadInput(f"{value!r} is no time at all; write it like 2 s")
+    return seconds
+
+
+SETTINGS: dict[str, Setting] = {
+    "session": Setting("local", _name, "name of the session to start or to connect to"),
+    "node": Setting("", _text, "node to go through where several are on this host, e.g. node-2"),
+    "run_dir": Setting("", _text, "directory of sessions; empty: $XDG_RUNTIME_DIR or the system's"),
+    "memory_dir": Setting("/dev/shm", _text, "tmpfs below which the memory tier lies"),  # noqa: S108
+    "disk_dir": Setting(
+        "", _text, "node-local disk below which the disk tier lies; empty: $TMPDIR"
+    ),
+    "memory": Setting("auto", _capacity, "capacity of a node's memory tier"),
+    "disk": Setting("auto", _capacity, "capacity of a node's disk tier"),
+    "listen": Setting("127.0.0.1", _text, "numeric address on which agents listen"),
+    "port": Setting("0", _count, "first port to try; 0: derived from the session's name"),
+    "scrub_rate": Setting("16 MiB/s", lambda v: int(parse_rate(v)), "how fast copies are re-read"),
+    "virtual_nodes": Setting("100", _count, "points of a node on the hash ring"),
+    "deadline": Setting("2 s", _positive_time, "silence after which an agent counts as failed"),
+    "avoid": Setting("5 s", parse_time, "how long a failed agent is avoided"),
+}
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """The configuration and, for each setting, its value as written and where that was."""
+
+    config: Config
+    written: dict[str, Any]
+    origins: dict[str, str]
+
+
+def load(
+    arguments: Mapping[str, Any] | None = None,
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Resolved:
+    """Merge all sources; None among `arguments` and `flags` means not given."""
+    environment = os.environ if environment is None else environment
+    written: dict[str, Any] = {name: setting.default for name, setting in SETTINGS.items()}
+    origins = dict.fromkeys(SETTINGS, "default")
+
+    def apply(values: Mapping[str, Any], origin: Callable[[str], str]) -> None:
+        for name, value in values.items():
+            if name not in SETTINGS:
+                raise BadInput(f"{origin(name)} sets {name!r}, which is unknown{_suggest(name)}")
+            written[name], origins[name] = value, origin(name)
+
+    for path in (user_file(environment), job_file(environment)):
+        if path is not None:
+            apply(_read_toml(path), lambda _name, path=path: str(path))  # type: ignore[misc]
+    apply(_from_environment(environment), lambda name: PREFIX + name.upper())
+    apply(_given(flags), lambda name: "--" + name.replace("_", "-"))
+    apply(_given(arguments), lambda name: f"argument {name}")
+
+    parsed = {}
+    for name, setting in SETTINGS.items():
+        try:
+            parsed[name] = setting.parse(written[name])
+        except BadInput as error:
+            raise BadInput(f"{name} (from {origins[name]}): {error}") from None
+    return Resolved(Config(**parsed), written, origins)
+
+
+def user_file(environment: Mapping[str, str]) -> Path | None:
+    """Return the user's configuration file, if there is one."""
+    base = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    path = Path(base) / "holdfast" / "config.toml"
+    return path if path.is_file() else None
+
+
+def job_file(environment: Mapping[str, str]) -> Path | None:
+    """Return the job's configuration file: the one named, or `holdfast.toml` here."""
+    named = environment.get(PREFIX + "CONFIG")
+    if named:
+        if not Path(named).is_file():
+            raise BadInput(f"{PREFIX}CONFIG names {named}, which is not a file")
+        return Path(named)
+    path = Path("holdfast.toml")
+    return path if path.is_file() else None
+
+
+def _given(values: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: value for name, value in (values or {}).items() if value is not None}
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name[len(PREFIX) :].lower(): value
+        for name, value in environment.items()
+        if name.startswith(PREFIX) and name != PREFIX + "CONFIG"
+    }
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):  # imported here: an agent, which must start fast, needs neither
+        import tomllib  # noqa: PLC0415
+    else:
+        import tomli as tomllib  # noqa: PLC0415
+    try:
+        return tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} cannot be read as TOML: {error}") from None
+
+
+def _suggest(name: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - only where somebody mistyped
+
+    close = get_close_matches(name, SETTINGS, n=1)
+    return (
+        f"; did you mean {close[0]!r}?" if close else "; `holdfast config show` lists all settings"
+    )

@@ -1,0 +1,78 @@
+"""A program's way into a session: `connect()`, or `local_cluster()` to have one of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from . import config as settings
+from .cluster import session as sessions
+from .cluster.local import LocalAgents
+from .cluster.peers import Peers
+from .objects import Objects
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Job:
+    """A connection to the agents of a session, through one of them."""
+
+    def __init__(self, directory: Path, config: settings.Config, node: str = "") -> None:
+        self._peers = Peers(directory, config, node)
+        self.objects = Objects(self._peers)
+
+    @property
+    def node(self) -> str:
+        """The node that this job goes through."""
+        return self._peers.node
+
+    @property
+    def nodes(self) -> list[str]:
+        """The nodes of the session."""
+        return [member.node for member in self._peers.view.members]
+
+    def close(self) -> None:
+        """Close the connections; not needed at the end of a program."""
+        self._peers.client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Job through {self.node} of {len(self.nodes)} nodes>"
+
+
+class LocalCluster(LocalAgents):
+    """Agents on this machine for the time of a `with` block."""
+
+    def connect(self, node: int = 0) -> Job:
+        """Connect through a node, as a process on it would."""
+        return Job(self.directory, self.config, self._at(node).settings.node)
+
+
+def connect(**arguments: Any) -> Job:
+    """Connect to a running session; arguments are settings, e.g. `session="local"`."""
+    config = settings.load(arguments=arguments).config
+    return Job(sessions.run_dir(config) / config.session, config)
+
+
+def local_cluster(nodes: int = 4, **arguments: Any) -> LocalCluster:
+    """Start agents on this machine; arguments are settings, e.g. `memory="1 GiB"`.
+
+    ::
+
+        with holdfast.local_cluster(nodes=4) as cluster:
+            job = cluster.connect()
+            job.objects.put("greeting", b"hello", copies=2)
+    """
+    return LocalCluster(nodes, **arguments)

@@ -1,0 +1,85 @@
+"""What every test gets: directories of its own, and a check that nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import holdfast
+
+#: Short, so that tests of silence are quick; long enough for a busy machine.
+DEADLINE = "1 s"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _places() -> Iterator[None]:
+    """Keep sessions, tiers and configuration of the tests apart from those of anybody else."""
+    base = Path(tempfile.mkdtemp(prefix="hft-"))
+    memory = Path(tempfile.mkdtemp(prefix="hft-", dir="/dev/shm"))
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
+            patch.delenv(name)
+        patch.setenv("TMPDIR", str(base))
+        patch.setattr(tempfile, "tempdir", str(base))
+        patch.setenv("XDG_CONFIG_HOME", str(base / "config"))
+        patch.delenv("XDG_RUNTIME_DIR", raising=False)
+        patch.setenv("HOLDFAST_MEMORY_DIR", str(memory))
+        patch.setenv("HOLDFAST_DEADLINE", DEADLINE)
+        yield
+    shutil.rmtree(base)
+    shutil.rmtree(memory)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    """Fail a test that leaves a process, a directory, or a descriptor behind."""
+    descriptors = _descriptors()
+    yield
+    assert not _children(), "a test left processes"
+    for place in (os.environ["HOLDFAST_MEMORY_DIR"], os.environ["TMPDIR"]):
+        left = [name for name in os.listdir(place) if name.startswith("holdfast")]
+        assert not left, f"a test left {left} in {place}"
+    assert _descriptors() <= descriptors, "a test left descriptors open"
+
+
+def _children() -> list[str]:
+    children = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = stat.read_text()
+        except OSError:
+            continue
+        if int(text.rpartition(")")[2].split()[1]) == os.getpid():
+            children.append(text)
+    return children
+
+
+def _descriptors() -> set[str]:
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:
+            continue
+        if target.startswith(("socket:", "anon_inode:", "pipe:")):
+            found.add(f"{name} {target}")
+    return found
+
+
+@pytest.fixture
+def cluster() -> Iterator[holdfast.LocalCluster]:
+    """Four agents."""
+    with holdfast.local_cluster(nodes=4, memory="512 MiB", disk="512 MiB") as agents:
+        yield agents
+
+
+@pytest.fixture
+def job(cluster: holdfast.LocalCluster) -> Iterator[holdfast.Job]:
+    """A connection through node 0."""
+    with cluster.connect() as connected:
+        yield connected

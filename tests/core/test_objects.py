@@ -1,0 +1,225 @@
+"""job.objects on four real agents: what is promised when nothing fails, and what mistakes say."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast import errors
+
+SIZES = [0, 1, 64, 65_535, 65_536, 65_537, 1_000_003, 4 << 20]
+
+
+@pytest.mark.parametrize("tier", ["memory", "disk"])
+@pytest.mark.parametrize("size", SIZES)
+def test_what_was_put_is_got(job: holdfast.Job, size: int, tier: str) -> None:
+    data = os.urandom(size)
+    job.objects.put("key", data, copies=2, tier=tier)
+    assert job.objects.get("key") == data
+    out = bytearray(size + 8)
+    assert job.objects.get_into("key", out) == size
+    assert out[:size] == data
+    assert bytes(job.objects.view("key")) == data
+    info = job.objects.stat("key")
+    assert (info.size, info.tier, info.copies) == (size, tier, 2)
+
+
+def holders(cluster: holdfast.LocalCluster, key: str) -> list[str]:
+    """Nodes that hold `key`, asked one by one."""
+    found = []
+    for member in cluster.session.view.members:
+        try:
+            cluster.connect()._peers.client.stat(member.socket, key.encode())
+        except errors.NotFound:
+            continue
+        found.append(member.node)
+    return found
+
+
+@pytest.mark.parametrize("copies", [1, 2, 3, 4])
+def test_an_acknowledged_put_is_on_as_many_nodes_as_asked(
+    cluster: holdfast.LocalCluster, job: holdfast.Job, copies: int
+) -> None:
+    for number in range(10):
+        job.objects.put(f"key-{number}", b"x" * number * 20_000, copies=copies)
+        assert len(holders(cluster, f"key-{number}")) == copies
+
+
+def test_every_node_finds_what_another_put(cluster: holdfast.LocalCluster) -> None:
+    data = os.urandom(200_000)
+    for node in range(4):
+        cluster.connect(node).objects.put(f"from-{node}", data + bytes([node]), copies=1)
+    for node in range(4):
+        job = cluster.connect(node)
+        for other in range(4):
+            assert job.objects.get(f"from-{other}") == data + bytes([other])
+
+
+def test_a_key_is_written_once(job: holdfast.Job) -> None:
+    for size in (100, 200_000):
+        data = os.urandom(size)
+        job.objects.put(f"key-{size}", data)
+        job.objects.put(f"key-{size}", data)  # the same bytes again are fine
+        with pytest.raises(errors.KeyExists, match="holds other bytes"):
+            job.objects.put(f"key-{size}", data[:-1] + bytes([data[-1] ^ 1]))
+        with pytest.raises(errors.KeyExists):
+            job.objects.put(f"key-{size}", data + b"x")
+        assert job.objects.get(f"key-{size}") == data
+
+
+def test_many_writers_of_one_key_agree_on_one_of_them(cluster: holdfast.LocalCluster) -> None:
+    outcomes: list[bytes] = []
+
+    def write(node: int, data: bytes) -> None:
+        try:
+            cluster.connect(node).objects.put("contested", data, copies=3)
+            outcomes.append(data)
+        except errors.KeyExists:
+            pass
+
+    writers = [threading.Thread(target=write, args=(n % 4, bytes([n]) * 100_000)) for n in range(8)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert len(outcomes) == 1
+    for node in range(4):
+        assert cluster.connect(node).objects.get("contested") == outcomes[0]
+
+
+def test_not_found_is_said_only_when_everybody_answered(job: holdfast.Job) -> None:
+    with pytest.raises(errors.NotFound, match="'nothing' is on no node"):
+        job.objects.get("nothing")
+    with pytest.raises(errors.NotFound):
+        job.objects.stat("nothing")
+    with pytest.raises(errors.NotFound):
+        job.objects.drop("nothing")
+
+
+def test_list_and_drop(cluster: holdfast.LocalCluster, job: holdfast.Job) -> None:
+    for number in range(20):
+        job.objects.put(f"a/{number:02}", b"x" * number)
+    job.objects.put("b", b"other")
+    listing = job.objects.list("a/")
+    assert [info.key for info in listing] == [f"a/{number:02}" for number in range(20)]
+    assert [info.size for info in listing] == list(range(20))
+    assert listing.missing == ()
+    job.objects.drop("a/07")
+    assert holders(cluster, "a/07") == []
+    assert len(job.objects.list("a/")) == 19
+    assert len(job.objects.list()) == 20
+
+
+def test_a_long_list_comes_in_pages(job: holdfast.Job) -> None:
+    keys = [f"{number:05}" + "k" * 200 for number in range(3000)]
+    for key in keys:
+        job.objects.put(key, b"", copies=1)
+    assert [info.key for info in job.objects.list()] == keys
+
+
+def test_a_view_of_a_local_object_is_a_map_of_its_file(job: holdfast.Job) -> None:
+    data = os.urandom(1 << 20)
+    job.objects.put("big", data, copies=4)  # so that it is here
+    view = job.objects.view("big")
+    assert view.readonly
+    assert view == data
+    maps = Path("/proc/self/maps").read_text()
+    assert "holdfast" in maps
+    assert "node-0" in maps
+    job.objects.drop("big")
+    assert view == data, "a view outlives its object"
+
+
+def test_keys_may_be_any_bytes(job: holdfast.Job) -> None:
+    for key in ("ключ/a b", b"\xff\x00\n", "x" * 4096):
+        job.objects.put(key, b"value")
+        assert job.objects.get(key) == b"value"
+    assert len(job.objects.list()) == 3
+
+
+@pytest.mark.parametrize(
+    ("key", "data", "arguments", "error", "message"),
+    [
+        ("", b"x", {}, errors.BadInput, "1 to 4096 bytes"),
+        ("x" * 4097, b"x", {}, errors.BadInput, "1 to 4096 bytes"),
+        ("k", "text", {}, errors.BadInput, "contiguous buffer"),
+        ("k", memoryview(b"abcdef")[::2], {}, errors.BadInput, "contiguous buffer"),
+        ("k", b"x", {"copies": 0}, errors.BadInput, "at least 1"),
+        ("k", b"x", {"copies": 5}, errors.NotEnoughNodes, "4 of 4 are there"),
+        ("k", b"x", {"tier": "tape"}, errors.BadInput, "'memory' or 'disk'"),
+    ],
+)
+def test_mistakes_get_a_sentence(
+    job: holdfast.Job,
+    key: str,
+    data: bytes,
+    arguments: dict[str, object],
+    error: type[Exception],
+    message: str,
+) -> None:
+    with pytest.raises(error, match=message):
+        job.objects.put(key, data, **arguments)
+    assert job.objects.list() == []
+
+
+def test_a_buffer_that_is_too_small_is_refused_and_the_client_goes_on(job: holdfast.Job) -> None:
+    job.objects.put("k", b"x" * 100)
+    with pytest.raises(errors.BadInput, match="10 bytes"):
+        job.objects.get_into("k", bytearray(10))
+    with pytest.raises((TypeError, BufferError)):
+        job.objects.get_into("k", b"read only")
+    assert job.objects.get("k") == b"x" * 100
+
+
+def test_threads_share_a_job(job: holdfast.Job) -> None:
+    wrong = []
+
+    def work(worker: int) -> None:
+        for number in range(30):
+            data = bytes([worker]) * (number * 5000 + 1)
+            job.objects.put(f"{worker}/{number}", data)
+            if job.objects.get(f"{worker}/{number}") != data:
+                wrong.append((worker, number))
+
+    workers = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+    assert len(job.objects.list()) == 240
+
+
+def _child(job: holdfast.Job, data: bytes, answers: multiprocessing.SimpleQueue) -> None:
+    answers.put(all(job.objects.get("shared") == data for _ in range(50)))
+
+
+def test_a_forked_child_has_connections_of_its_own(job: holdfast.Job) -> None:
+    data = os.urandom(300_000)
+    job.objects.put("shared", data)
+    context = multiprocessing.get_context("fork")
+    answers = context.SimpleQueue()
+    children = [context.Process(target=_child, args=(job, data, answers)) for _ in range(4)]
+    for child in children:
+        child.start()
+    assert all(job.objects.get("shared") == data for _ in range(50))
+    for child in children:
+        child.join()
+        child.close()
+    assert all(answers.get() for _ in children)
+    answers.close()
+
+
+def test_the_node_may_be_chosen(
+    cluster: holdfast.LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_RUN_DIR", str(cluster.directory.parent))
+    monkeypatch.setenv("HOLDFAST_NODE", "node-2")
+    assert holdfast.connect(session=cluster.directory.name).node == "node-2"
+    with pytest.raises(errors.BadInput, match="no node 'node-9'"):
+        holdfast.connect(session=cluster.directory.name, node="node-9")

@@ -1,0 +1,179 @@
+"""`holdfast up`, `down` and `status` as a person uses them, mistakes included."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast import config
+from holdfast.cluster import session as sessions
+
+HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    done = subprocess.run([HOLDFAST, *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+@pytest.fixture
+def session() -> Iterator[str]:
+    """A running session of two agents, ended whatever the test did to it."""
+    run("up", "--nodes", "2")
+    yield "local"
+    subprocess.run([HOLDFAST, "down"], capture_output=True, timeout=60)
+
+
+def directory() -> Path:
+    settings = config.load().config
+    return sessions.run_dir(settings) / settings.session
+
+
+def test_up_connect_status_down(session: str) -> None:
+    with holdfast.connect() as job:
+        job.objects.put("key", b"bytes" * 100_000, copies=2)
+        assert job.objects.get("key") == b"bytes" * 100_000
+    status = json.loads(run("status", "--json"))
+    assert status["session"] == "local"
+    assert [node["state"] for node in status["nodes"]] == ["up", "up"]
+    assert [node["tiers"]["memory"]["objects"] for node in status["nodes"]] == [1, 1]
+    assert sum(node["counters"]["puts"] for node in status["nodes"]) == 2
+    assert "node-1" in run("status")
+    assert "has ended" in run("down")
+    assert "`holdfast up` starts one" in run("status", code=3)
+    assert "nothing to end" in run("down", code=3)
+
+
+def test_a_session_that_runs_is_not_started_again(session: str) -> None:
+    assert "is running with 2 nodes" in run("up", code=2)
+    run("up", "--nodes", "1", "--session", "other")
+    run("down", "--session", "other")
+
+
+def test_what_a_crash_left_is_cleaned_up_at_the_next_start(session: str) -> None:
+    with holdfast.connect() as job:
+        job.objects.put("key", b"x" * 100_000, copies=2)
+    found = sessions.read(directory())
+    for process in found.processes.values():
+        os.kill(process.pid, signal.SIGKILL)
+    while any(map(sessions.is_running, found.processes.values())):
+        time.sleep(0.01)
+    assert all(os.listdir(p.tiers.memory_dir) for p in found.processes.values())
+    status = json.loads(run("status", "--json"))
+    assert [node["state"] for node in status["nodes"]] == ["gone", "gone"]
+    assert "ended unexpectedly" in run("up", "--nodes", "2")
+    assert [node["state"] for node in json.loads(run("status", "--json"))["nodes"]] == ["up", "up"]
+
+
+def test_a_pid_that_is_somebody_elses_by_now_is_left_alone(session: str) -> None:
+    import msgspec
+
+    found = sessions.read(directory())
+    bystander = subprocess.Popen(["sleep", "60"])
+    try:
+        first = found.processes["node-0"]
+        fake = msgspec.structs.replace(first, pid=bystander.pid)
+        assert not sessions.is_running(fake)
+        changed = msgspec.structs.replace(found, processes={**found.processes, "node-0": fake})
+        sessions.write(directory(), changed)
+        os.kill(first.pid, signal.SIGTERM)  # the real one, which the file no longer names
+        run("down")
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_a_stopped_agent_is_shown_as_silent_and_ends_with_down(session: str) -> None:
+    process = sessions.read(directory()).processes["node-1"]
+    os.kill(process.pid, signal.SIGSTOP)
+    states = [node["state"] for node in json.loads(run("status", "--json"))["nodes"]]
+    assert states == ["up", "silent"]
+    run("down")
+    assert not sessions.is_running(process)
+
+
+def test_a_port_in_use_is_passed_over() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        run("up", "--nodes", "1", "--set", f"port={port}")
+        (node,) = json.loads(run("status", "--json"))["nodes"]
+        assert not node["address"].endswith(f":{port}")
+        run("down")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["up", "--nodes", "0"], 2, "1 to 1024"),
+        (["up", "--memory", "lots"], 2, "is not a size"),
+        (["up", "--session", "a/b"], 2, "is not a name"),
+        (["up", "--set", "colour=red"], 2, "unknown"),
+        (["up", "--set", "colour"], 2, "write it like"),
+        (["up", "--set", "memory_dir=/nowhere"], 2, "no tier can lie below /nowhere"),
+        (["up", "--set", "listen=300.1.1.1"], 1, "is not an address"),
+        (["up", "--set", "listen=192.0.2.1"], 1, "cannot listen"),
+        (["status", "--session", "nobody"], 3, "no session 'nobody'"),
+        (["demo", "nothing"], 2, "no demo 'nothing'"),
+        (["frobnicate"], 2, "No such command"),
+    ],
+)
+def test_mistakes_get_a_sentence_and_leave_nothing(
+    arguments: list[str], code: int, message: str
+) -> None:
+    error = run(*arguments, code=code)
+    assert message in " ".join(error.split())
+    settings = config.load().config
+    parent = sessions.run_dir(settings)
+    assert not parent.exists() or not os.listdir(parent)
+    if parent.exists():
+        parent.rmdir()
+
+
+def test_config_show_says_where_a_value_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_DEADLINE", "9 s")
+    shown = {one["name"]: one for one in json.loads(run("config", "show", "--json"))}
+    assert shown["deadline"]["value"] == "9 s"
+    assert shown["deadline"]["origin"] == "HOLDFAST_DEADLINE"
+    assert "HOLDFAST_DEADLINE" in run("config", "show", "--origin")
+
+
+def test_version() -> None:
+    assert run("version") == f"holdfast {holdfast.__version__}\n"
+    assert json.loads(run("version", "--json")) == {"version": holdfast.__version__}
+
+
+def test_agents_end_when_the_program_that_started_them_is_killed() -> None:
+    code = (
+        "import holdfast, os, time; cluster = holdfast.local_cluster(nodes=2); "
+        "print(cluster.directory, *(n.pid for n in cluster.nodes), flush=True); time.sleep(60)"
+    )
+    program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert program.stdout is not None
+    place, *pids = program.stdout.readline().split()
+    processes = sessions.read(Path(place)).processes.values()
+    program.kill()
+    program.wait()
+    program.stdout.close()
+    end = time.monotonic() + 10
+    while any(sessions.start_time(int(pid)) for pid in pids) or os.path.exists(place):
+        assert time.monotonic() < end, "agents or their directory outlive the program"
+        time.sleep(0.01)
+    assert not any(os.path.exists(p.tiers.memory_dir) for p in processes)
+
+
+def test_the_demo_runs_and_every_byte_is_right() -> None:
+    out = " ".join(run("demo").split())
+    assert "all are right" in out

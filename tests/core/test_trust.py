@@ -1,0 +1,145 @@
+"""Who may connect, and what a stranger learns."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast import _core, errors
+from holdfast.cluster import session as sessions
+
+
+def tcp(cluster: holdfast.LocalCluster, node: int = 0) -> tuple[str, int]:
+    host, port = cluster.session.view.members[node].address.removeprefix("tcp:").rsplit(":", 1)
+    return host, int(port)
+
+
+def test_a_wrong_job_key_is_refused(cluster: holdfast.LocalCluster, job: holdfast.Job) -> None:
+    job.objects.put("secret", b"bytes", copies=4)
+    stranger = _core.Client(os.urandom(32))
+    address = cluster.session.view.members[0].address
+    with pytest.raises(errors.Refused, match="job key is not ours"):
+        stranger.get(address, b"secret")
+    assert "it does not hold the job key" in cluster.nodes[0].log.read_text()
+    assert job.objects.get("secret") == b"bytes"
+
+
+def test_nothing_is_read_before_the_proof(
+    cluster: holdfast.LocalCluster, job: holdfast.Job
+) -> None:
+    for junk in (b"GET / HTTP/1.0\r\n\r\n" * 10, os.urandom(4096), b""):
+        with socket.create_connection(tcp(cluster)) as connection:
+            challenge = connection.recv(100)
+            assert challenge[:5] == b"HLDF\x01"
+            connection.sendall(junk)
+            connection.shutdown(socket.SHUT_WR)
+            connection.settimeout(10)
+            try:
+                answer = connection.recv(1000)
+            except ConnectionResetError:
+                answer = b""
+            assert answer in (b"", bytes(32))
+    job.objects.put("key", b"still here")
+    assert job.objects.get("key") == b"still here"
+
+
+def test_an_impostor_on_the_port_is_refused_by_the_client() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as impostor:
+        impostor.settimeout(10)
+        client = _core.Client(os.urandom(32))
+        port = impostor.getsockname()[1]
+        pid = os.fork()
+        if pid == 0:
+            connection, _ = impostor.accept()
+            connection.sendall(b"HLDF\x01\0\0\0" + os.urandom(32))
+            connection.recv(100)
+            connection.sendall(os.urandom(32))
+            os._exit(0)
+        with pytest.raises(errors.Refused):
+            client.get(f"tcp:127.0.0.1:{port}", b"key")
+        os.waitpid(pid, 0)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="taking another user's place needs root")
+def test_another_user_is_refused_on_the_unix_socket(cluster: holdfast.LocalCluster) -> None:
+    cluster.directory.chmod(0o755)  # even where the directories let them in
+    cluster.directory.parent.chmod(0o755)
+    path = cluster.session.view.members[0].socket.removeprefix("unix:")
+    os.chmod(path, 0o777)
+    code = (
+        "import os, socket, sys; os.setuid(65534); s = socket.socket(socket.AF_UNIX); "
+        f"s.connect({path!r}); s.settimeout(10); sys.exit(len(s.recv(10)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=True).returncode == 0
+    assert "belongs to user 65534" in cluster.nodes[0].log.read_text()
+
+
+def test_a_key_that_others_can_read_is_refused(cluster: holdfast.LocalCluster) -> None:
+    (cluster.directory / "key").chmod(0o644)
+    with pytest.raises(errors.Refused, match="mode 0600"):
+        cluster.connect()
+    (cluster.directory / "key").chmod(0o600)
+    cluster.connect()
+
+
+def test_a_run_dir_that_others_can_write_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    with pytest.raises(errors.Refused, match="mode 0700"):
+        sessions.make_private(tmp_path)
+
+
+def test_the_session_keeps_its_files_to_itself(cluster: holdfast.LocalCluster) -> None:
+    job = cluster.connect()
+    job.objects.put("key", b"x" * 100_000, copies=4)
+    assert cluster.directory.stat().st_mode & 0o077 == 0
+    assert (cluster.directory / "key").stat().st_mode & 0o777 == 0o600
+    for process in cluster.session.processes.values():
+        for directory in (process.tiers.memory_dir, process.tiers.disk_dir):
+            assert os.stat(directory).st_mode & 0o777 == 0o700
+        for path in Path(process.tiers.memory_dir).iterdir():
+            assert path.stat().st_mode & 0o777 == 0o400
+
+
+def frame(**changes: int) -> bytes:
+    """A request that is valid but for `changes`."""
+    fields = {"magic": 0x46444C48, "version": 1, "op": 2, "flags": 0, "status": 0, "zero": 0,
+              "meta": 0, "request": 1, "body": 0, "crc": 0, "patience": 1000} | changes  # fmt: skip
+    head = struct.pack("<IBBHHHIQQII", *fields.values())
+    return head + struct.pack("<II", _core.crc32c(head), 0)
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (frame(magic=1), "wrong magic"),
+        (frame(version=9), "version 9"),
+        (frame(op=99), "unknown operation 99"),
+        (frame(flags=0x8000), "unknown flags"),
+        (frame(meta=1 << 30), "meta of 1073741824 bytes"),
+        (frame(body=1 << 62), "body of 4611686018427387904 bytes"),
+        (frame()[:20], "truncated frame"),
+        (frame()[:-8] + struct.pack("<II", 1, 0), "does not match its checksum"),
+        (frame(body=5) + b"hello", "a body where none belongs"),
+    ],
+)
+def test_a_malformed_frame_ends_its_connection_only(
+    cluster: holdfast.LocalCluster, job: holdfast.Job, bad: bytes, reason: str
+) -> None:
+    path = cluster.session.view.members[0].socket.removeprefix("unix:")
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(path)
+        connection.sendall(bad)
+        connection.shutdown(socket.SHUT_WR)
+        connection.settimeout(10)
+        while connection.recv(1000):
+            pass
+    assert reason in cluster.nodes[0].log.read_text()
+    job.objects.put("key", b"bytes", copies=4)
+    assert job.objects.get("key") == b"bytes"
