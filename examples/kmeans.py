@@ -14,11 +14,14 @@ import os
 import signal
 import time
 
-import numpy as np
-from mpi4py import MPI
+# One rank for each core: more threads in each would only get in the way.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import holdfast
-import holdfast.mpi
+import numpy as np  # noqa: E402
+from mpi4py import MPI  # noqa: E402
+
+import holdfast  # noqa: E402
+import holdfast.mpi  # noqa: E402
 
 DIMENSIONS, CENTRES = 32, 20
 POINT_BYTES = 8 * DIMENSIONS

@@ -35,6 +35,7 @@ def run(
     path = program if isinstance(program, Path) else PROGRAMS / program
     command = [*mpiexec(*options, "-n", str(ranks)), sys.executable, str(path), *map(str, arguments)]
     environment = os.environ | {"TMPDIR": str(private), "OMP_NUM_THREADS": "1"}
+    environment["PYTHONPATH"] = str(PROGRAMS)
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

@@ -88,6 +88,7 @@ class Replicas:
         host = labels[self.comm.rank] if labels and not problem else MPI.Get_processor_name()
         self._label = xxh3_64(host.encode()) >> 1
         self._labels = self._meeting.meet(call, problem, self._words(self._label))[:, 0]
+        self._meeting.conclude()
         self._copies = copies
         self._permute = permute
         self._seed = seed

@@ -14,7 +14,7 @@ from .figures import Report
 from .report import print_report
 
 #: Name of a benchmark -> the module that runs it, imported when asked for.
-BENCHES: dict[str, str] = {}
+BENCHES: dict[str, str] = {"replicas": "holdfast.cli.bench.replicas"}
 
 app = typer.Typer(help="Measure this machine: ratios against what the machine or a peer can do.")
 
