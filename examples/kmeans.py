@@ -17,11 +17,11 @@ import time
 # One rank for each core: more threads in each would only get in the way.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import numpy as np  # noqa: E402
-from mpi4py import MPI  # noqa: E402
+import numpy as np
+from mpi4py import MPI
 
-import holdfast  # noqa: E402
-import holdfast.mpi  # noqa: E402
+import holdfast
+import holdfast.mpi
 
 DIMENSIONS, CENTRES = 32, 20
 POINT_BYTES = 8 * DIMENSIONS
@@ -54,7 +54,10 @@ def main() -> None:
     parser.add_argument("--at", type=int, default=10, help="the iteration that it dies in")
     parser.add_argument("--save", help="write the centres to this file")
     options = parser.parse_args()
-    world = MPI.COMM_WORLD
+    cluster(MPI.COMM_WORLD, options)
+
+
+def cluster(world: MPI.Intracomm, options: argparse.Namespace) -> None:
     me = world.rank
     mine = points_of(me, options.points)
     centres = points_of(world.size, CENTRES)
@@ -93,10 +96,10 @@ def main() -> None:
         iteration += 1
     whole = time.perf_counter() - start
     if store.comm.rank == 0:
-        spent = submitting + recovering + loading
+        share = 100 * (submitting + recovering + loading) / whole
         print(
-            f"{store.comm.size} of {world.size} ranks finished {iteration} iterations in {whole:.2f} s"
-            f"; in Replicas {100 * spent / whole:.2f} %: submit {1e3 * submitting:.1f} ms, "
+            f"{store.comm.size} of {world.size} ranks finished {iteration} iterations "
+            f"in {whole:.2f} s; in Replicas {share:.2f} %: submit {1e3 * submitting:.1f} ms, "
             f"recover {1e3 * recovering:.1f} ms, load {1e3 * loading:.1f} ms"
         )
         if options.save:

@@ -1,6 +1,6 @@
 """Counts words in documents of different lengths; a rank dies, its documents do not.
 
-    mpiexec --with-ft ulfm -n 6 python examples/wordcount.py --kill 2
+mpiexec --with-ft ulfm -n 6 python examples/wordcount.py --kill 2
 """
 
 from __future__ import annotations

@@ -33,7 +33,12 @@ def run(
     private.mkdir(exist_ok=True)
     options = ["--with-ft", "ulfm"] if ulfm else []
     path = program if isinstance(program, Path) else PROGRAMS / program
-    command = [*mpiexec(*options, "-n", str(ranks)), sys.executable, str(path), *map(str, arguments)]
+    command = [
+        *mpiexec(*options, "-n", str(ranks)),
+        sys.executable,
+        str(path),
+        *map(str, arguments),
+    ]
     environment = os.environ | {"TMPDIR": str(private), "OMP_NUM_THREADS": "1"}
     environment["PYTHONPATH"] = str(PROGRAMS)
     process = subprocess.Popen(

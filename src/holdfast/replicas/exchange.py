@@ -28,6 +28,8 @@ WINDOW = 16
 #: A longer piece is cut, because lengths inside a datatype are 32-bit integers.
 LONGEST = 1 << 30
 _TAG, _ROWS_TAG = 11, 13
+#: Partners in a round of `swap_rows`: up to so many ranks it takes one round.
+_RADIX = 64
 #: How often to look for a message before looking whether a rank has died.
 _LOOKS = 64
 #: Messages in communicators that were given up; never to be freed.
@@ -74,8 +76,14 @@ class Wire:
         self._memory.extend(objects)
 
     def release(self) -> None:
-        """Forget what was kept: all ranks have received everything."""
-        self._watch(self._sends)
+        """Forget what was kept, all ranks having received everything.
+
+        If a rank has died since, some of it is still in use; the next recovery deals with it.
+        """
+        try:
+            self._watch(self._sends)
+        except MPI.Exception:
+            return
         _free(self._sends)
         self._sends.clear()
         self._memory.clear()
@@ -128,22 +136,35 @@ class Wire:
     def swap_rows(self, rows: Ints) -> Ints:
         """Send row i to rank i, for all ranks; return the rows that came, by sender.
 
-        Takes log2(p) rounds (Bruck). Collectives of MPI would free their sends.
+        Bruck's algorithm: a row travels by the digits of its distance, one round for each digit.
+        Collectives of MPI would free their sends.
         """
         size, me = self.comm.size, self.comm.rank
-        rows = rows[(np.arange(size) + me) % size]
-        step = 1
-        while step < size:
-            travels = np.flatnonzero(np.arange(size) & step)
-            leaving = rows[travels]
-            arriving = np.empty_like(leaving)
+        distances = np.arange(size)
+        rows = rows[(distances + me) % size]
+        weight = 1
+        while weight < size:
+            digits = distances // weight % _RADIX
+            rounds = [
+                (digit * weight, np.flatnonzero(digits == digit))
+                for digit in range(1, min(_RADIX, -(-size // weight)))
+            ]
+            leaving = [rows[travels] for _, travels in rounds]
+            arriving = [np.empty_like(part) for part in leaving]
             self.keep(leaving, arriving)
-            receive = self.comm.Irecv(arriving, (me - step) % size, _ROWS_TAG)
-            send = self.comm.Isend(leaving, (me + step) % size, _ROWS_TAG)
-            self.transfer([receive], [send])
-            rows[travels] = arriving
-            step *= 2
-        return rows[(me - np.arange(size)) % size]
+            receives = [
+                self.comm.Irecv(part, (me - step) % size, _ROWS_TAG)
+                for part, (step, _) in zip(arriving, rounds, strict=True)
+            ]
+            sends = [
+                self.comm.Isend(part, (me + step) % size, _ROWS_TAG)
+                for part, (step, _) in zip(leaving, rounds, strict=True)
+            ]
+            self.transfer(receives, sends)
+            for part, (_, travels) in zip(arriving, rounds, strict=True):
+                rows[travels] = part
+            weight *= _RADIX
+        return rows[(me - distances) % size]
 
     def gather_objects(self, mine: Any) -> list[Any]:
         """Return what each rank says; for the rare cases where arrays are not enough."""

@@ -16,10 +16,14 @@ from .permutation import Flags, Ints
 _HUGE_PAGE = 2 << 20
 
 
+def _view(address: int, size: int) -> Any:
+    return MPI.buffer.fromaddress(address, size)
+
+
 def checksums(addresses: Ints, sizes: Ints) -> npt.NDArray[np.uint32]:
     """CRC-32C of each piece of memory."""
     pieces = zip(addresses.tolist(), sizes.tolist(), strict=True)
-    values = (crc32c(MPI.buffer.fromaddress(address, size)) for address, size in pieces)
+    values = (crc32c(_view(at, size)) for at, size in pieces)
     return np.fromiter(values, np.uint32, len(sizes))
 
 
@@ -52,7 +56,7 @@ class Held:
         ids = np.unique(ids)
         where = self.find(ids)
         wrong = checksums(self.addresses[where], self.sizes[where]) != self.crcs[where]
-        return ids[wrong]
+        return np.asarray(ids[wrong])
 
     def changed(self, keep: Flags, added: Held) -> Held:
         """Return what is held when only `keep` stays and `added` comes; no bytes are copied."""

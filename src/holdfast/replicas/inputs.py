@@ -44,7 +44,7 @@ def as_ranges(ranges: Iterable[tuple[int, int]], blocks: int) -> tuple[Ints, Int
     if not isinstance(ranges, np.ndarray):
         ranges = list(ranges)
     try:
-        table = np.asarray(ranges if len(ranges) else np.empty((0, 2), np.int64))
+        table = np.asarray(ranges if len(ranges) > 0 else np.empty((0, 2), np.int64))
     except ValueError as error:
         raise BadInput("ranges must be pairs (first, count)") from error
     if table.ndim != 2 or table.shape[1] != 2 or table.dtype.kind not in "iu":
@@ -80,4 +80,4 @@ class Blocks(Sequence[memoryview]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         position = range(len(self))[index]
-        return memoryview(self.data)[self._ends[position] : self._ends[position + 1]]
+        return self.data.data[self._ends[position] : self._ends[position + 1]]

@@ -58,7 +58,7 @@ class Permutation:
         digits = np.arange(self._side, dtype=np.int64)
         # 32 bits where they are enough: what a round does is limited by memory.
         self._type: type[Any] = np.int32 if n < 2**30 else np.int64
-        self._tables = [
+        self._tables: list[npt.NDArray[Any]] = [
             below(digits, seed * _ROUNDS + k, self._side).astype(self._type) for k in range(_ROUNDS)
         ]
 
@@ -84,7 +84,7 @@ class Permutation:
             left += table.take(right)
             left -= (left >= self._side) * self._type(self._side)
             left, right = right, left
-        return left * self._type(self._side) + right
+        return np.asarray(left * self._type(self._side) + right)
 
     def _decrypt(self, x: Ints) -> Ints:
         left = x // self._side
@@ -93,7 +93,7 @@ class Permutation:
             left, right = right, left
             left -= table.take(right)
             left += (left < 0) * self._type(self._side)
-        return left * self._type(self._side) + right
+        return np.asarray(left * self._type(self._side) + right)
 
 
 def permuted_by_each(keys: Ints, value: int, n: int, seed: int) -> Ints:

@@ -135,4 +135,4 @@ class Placement:
         start = below(ids, self.seed + _F, self.slots)
         # Drawing h(x) from the numbers coprime to p is what trying seed after seed comes to.
         step = self._steps[below(ids, self.seed + _H, len(self._steps))]
-        return (start + k * step) % self.slots
+        return np.asarray((start + k * step) % self.slots)

@@ -28,7 +28,7 @@ class Restoration:
         ranges = version.touched(version.lacking | dead)
         present = version.holders(ranges)
         wanted = version.placement.holders(ranges, dead)
-        gone = (present < 0).all(axis=1)
+        gone = np.asarray((present < 0).all(axis=1))
         self.lost = ranges[gone] if reload is None else ranges[:0]
         # A row for each new copy: its range, its slot, and who sends it.
         new = (wanted >= 0) & ~(wanted[:, :, None] == present[:, None, :]).any(axis=2)
@@ -68,7 +68,8 @@ class Restoration:
 
     def sent(self) -> Ints:
         """Return the ranges that this rank sends from what it holds."""
-        return self._ranges[(self._sources == self._me) & ~np.isin(self._ranges, [*self._supplied])]
+        held = ~np.isin(self._ranges, [*self._supplied])
+        return np.asarray(self._ranges[(self._sources == self._me) & held])
 
     def run(self, wire: Wire) -> int:
         """Move everything into memory beside what is held; return the bytes that travelled."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -52,9 +52,9 @@ class Restored:
 class Replicas:
     """Keeps `copies` copies of every block in the memory of the ranks of `comm`.
 
-    All methods but `guard` and `memory` are collective: every rank of `store.comm` calls them, in the
-    same order. `store.comm` is a duplicate of `comm`, and a smaller or refilled one after `recover`;
-    a program that is to survive failures makes its own MPI calls in it, too.
+    All methods but `guard` and `memory` are collective: every rank of `store.comm` calls them, in
+    the same order. `store.comm` is a duplicate of `comm`, and a smaller or refilled one after
+    `recover`; a program that is to survive failures makes its own MPI calls in it, too.
 
     Blocks travel and are found in ranges of about `range_bytes`, dealt out in an order that `seed`
     permutes, so that the blocks of one rank can be had from many; `permute=False` is for programs
@@ -84,7 +84,8 @@ class Replicas:
         except BadInput as error:
             problem = str(error)
         labels = [] if nodes is None else [str(label) for label in nodes]
-        call = f"Replicas({copies=}, {range_bytes=}, {permute=}, {seed=}, nodes={labels}, {distribution=})"
+        options = (copies, range_bytes, permute, seed, labels, distribution)
+        call = f"Replicas{options}"
         host = labels[self.comm.rank] if labels and not problem else MPI.Get_processor_name()
         self._label = xxh3_64(host.encode()) >> 1
         self._labels = self._meeting.meet(call, problem, self._words(self._label))[:, 0]
@@ -217,10 +218,8 @@ class Replicas:
         )  # fmt: skip
         version = Version(self._submitted + 1, layout, placement, places, block_bytes)
         submission = None
-        try:
+        with suppress(MemoryError):
             submission = Submission(version, blocks, lengths, self._ranks, self.comm.rank)
-        except MemoryError:
-            pass
         if not self._meeting.conclude(submission is not None) or submission is None:
             raise Full(
                 f"no memory for another version of {name!r} on some rank; the old one stands"

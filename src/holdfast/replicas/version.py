@@ -30,7 +30,7 @@ class Lengths:
 
     def of_ranges(self) -> Ints:
         """Return the bytes of each range."""
-        return np.diff(self._ends[self._bases])
+        return np.asarray(np.diff(self._ends[self._bases]))
 
     def inside(self, where: Ints, before: Ints, count: Ints) -> tuple[Ints, Ints]:
         """Return, for `count` blocks after the first `before` of a range, offset and bytes."""
@@ -164,7 +164,7 @@ class Version:
         return self.data.addresses[where] + low, length
 
     def index_spans(self, pieces: Pieces) -> tuple[Ints, Ints]:
-        """Return where the lengths of the blocks of pieces lie here, and how many bytes they are."""
+        """Return where the lengths of the blocks of pieces lie here, and how many bytes."""
         assert self.index is not None
         before = pieces.first - self.layout.whole(pieces.ranges).first
         return self.index.addresses[self.index.find(pieces.ranges)] + 8 * before, 8 * pieces.counts

@@ -89,12 +89,14 @@ def edges() -> None:
     # Runs of blocks in another order than the ranks'.
     data = blocks.fixed(10 * (p - 1 - me), 10, 64, 3)
     store.submit(data, first=10 * (p - 1 - me), name="backwards")
-    assert np.array_equal(store.load([(0, 10 * p)], name="backwards"), blocks.fixed(0, 10 * p, 64, 3))
+    assert np.array_equal(
+        store.load([(0, 10 * p)], name="backwards"), blocks.fixed(0, 10 * p, 64, 3)
+    )
     store.submit(np.zeros(3_000_000, np.uint8), block_bytes=1_000_000, name="large blocks")
     assert store.load([(1, 1)], name="large blocks").nbytes == 1_000_000
 
 
-def refuses(text: str, action, *arguments, **options) -> None:  # noqa: ANN001, ANN002, ANN003
+def refuses(text: str, action, *arguments, **options) -> None:
     """All ranks refuse, and the store works on."""
     with pytest.raises(BadInput, match=text):
         action(*arguments, **options)
@@ -137,9 +139,8 @@ def mistakes() -> None:
     assert store.versions == {"default": 1}
 
 
-for permute in (True, False):
-    for distribution in "AB":
-        round_trips(permute, distribution)
+round_trips(permute=True, distribution="A")
+round_trips(permute=False, distribution="B")
 buffers()
 edges()
 mistakes()

@@ -45,7 +45,7 @@ class Killer:
             file.write(f"kill {stage}\n")
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def during(self, call: str, action):  # noqa: ANN001, ANN201
+    def during(self, call: str, action):
         when, fraction, by_clock = self._plan.get(call, ("", 0.0, False))
         if when == "before":
             self.die(f"before {call}")
@@ -56,7 +56,7 @@ class Killer:
         count = 0
         fatal = int(fraction * (self._events[call] or 40)) if when == "in" and not by_clock else -1
 
-        def watch(frame, event, argument):  # noqa: ANN001, ANN202, ARG001
+        def watch(frame, event, argument):
             nonlocal count
             if event in ("call", "c_call"):
                 if count == fatal:

@@ -1,4 +1,4 @@
-"""`holdfast bench replicas`: Replicas against memcpy, files and bare ULFM, eight ranks at a time."""
+"""`holdfast bench replicas`: Replicas against memcpy, files and bare ULFM, on eight ranks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def run() -> Report:
 
 
 def _mpiexec(scratch: Path, *command: str) -> str:
-    program = shutil.which("mpiexec", path=os.path.dirname(sys.executable)) or shutil.which("mpiexec")
+    program = shutil.which("mpiexec", path=os.path.dirname(sys.executable)) or shutil.which(
+        "mpiexec"
+    )
     if program is None:
         raise BadInput("mpiexec was not found; pip install 'holdfast[mpi]' brings it")
     as_root = ["--allow-run-as-root"] if os.getuid() == 0 else []
@@ -74,9 +76,9 @@ def _bulk(scratch: Path) -> list[Figure]:
 
 
 def _files(scratch: Path, seconds: dict[str, float]) -> list[Figure]:
-    """The paper's Figure 7: how many times longer the same takes from files."""
+    """Compare with files, as the paper's Figure 7: how many times longer the same takes."""
     memory = tempfile.mkdtemp(prefix="hf", dir="/dev/shm")
-    disk = tempfile.mkdtemp(prefix="hf", dir=os.environ.get("HOLDFAST_BENCH_DISK", "/var/tmp"))
+    disk = tempfile.mkdtemp(prefix="hf", dir=".")  # the checkout is on a disk; /tmp may not be
     places = [Path(memory, "tmpfs"), Path(disk, "disk")]
     try:
         for place in places:
@@ -107,12 +109,14 @@ def _deaths(scratch: Path) -> list[Figure]:
 
 
 def _sizes(scratch: Path) -> list[Figure]:
-    """The paper's Figures 4a and 4b."""
+    """Vary the size of ranges, as in the paper's Figures 4a and 4b."""
     seconds = _ranks(scratch, "sizes")
     figures = []
     for name, value in seconds.items():
         what, size, order = re.fullmatch(r"(.*) (\d+) (permuted|in order)", name).groups()  # type: ignore[union-attr]
-        figures.append(shown(f"{what}, ranges of {format_size(int(size))}, {order}", 1e3 * value, "ms"))
+        figures.append(
+            shown(f"{what}, ranges of {format_size(int(size))}, {order}", 1e3 * value, "ms")
+        )
     return figures
 
 
@@ -120,7 +124,9 @@ def _kmeans(scratch: Path) -> list[Figure]:
     program = Path("examples/kmeans.py")
     name = "k-means, 500 iterations, 1 of 8 killed: time in Replicas"
     if not program.exists():
-        return [Figure(name, None, "%", "at most 5", None, "the whole run; needs examples/kmeans.py")]
+        return [
+            Figure(name, None, "%", "at most 5", None, "the whole run; needs examples/kmeans.py")
+        ]
     said = _mpiexec(scratch, str(program), "--iterations", "500", "--kill", "3", "--at", "250")
     share = re.search(r"in Replicas ([\d.]+) %", said)
     if share is None:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from mpi4py import MPI
@@ -129,15 +129,15 @@ def files(*directories: str) -> dict[str, float]:
             for cold in (False, True) if kind == "disk" else (False,):
                 handle = MPI.File.Open(comm, str(shared), MPI.MODE_RDONLY)
 
-                def chill(cold: bool = cold) -> None:
-                    for path in (own, shared) if cold else ():
+                def chill(paths: tuple[Path, ...] = (own, shared) if cold else ()) -> None:
+                    for path in paths:
                         descriptor = os.open(path, os.O_RDONLY)
                         os.fsync(descriptor)
                         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
                         os.close(descriptor)
                     comm.Barrier()
 
-                def read_own(_: int, count: int = count) -> None:
+                def read_own(_: int, count: int = count, own: Path = own) -> None:
                     with open(own, "rb", buffering=0) as file:
                         file.readinto(out[:count])  # type: ignore[arg-type]
 
@@ -162,7 +162,7 @@ def files(*directories: str) -> dict[str, float]:
     return results
 
 
-def death(directory: str) -> dict[str, float]:
+def death(directory: str) -> NoReturn:
     """From SIGKILL of a rank until its data is with the others; then restoring its copies."""
     comm = MPI.COMM_WORLD
     source = np.random.default_rng(comm.rank).integers(0, 256, MINE, np.uint8)
@@ -189,7 +189,7 @@ def death(directory: str) -> dict[str, float]:
     _write(store.comm, results)
 
 
-def bare(directory: str) -> dict[str, float]:
+def bare(directory: str) -> NoReturn:
     """From SIGKILL of a rank until ULFM has a communicator without it."""
     comm = mpi.settle(MPI.COMM_WORLD.Dup())
     comm.Barrier()
@@ -200,7 +200,6 @@ def bare(directory: str) -> dict[str, float]:
         mpi.revoke(comm)
     left = mpi.settle(comm.Shrink())
     _write(left, {"detect and shrink": _since(left, begin)})
-    return {}
 
 
 def _die(comm: MPI.Intracomm, note: Path) -> Path:
@@ -215,7 +214,7 @@ def _since(comm: MPI.Intracomm, note: Path) -> float:
     return float(comm.allreduce(time.monotonic() - float(note.read_text()), MPI.MAX))
 
 
-def _write(comm: MPI.Intracomm, results: dict[str, float]) -> None:
+def _write(comm: MPI.Intracomm, results: dict[str, float]) -> NoReturn:
     if comm.rank == 0:
         Path(sys.argv[2]).write_text(json.dumps(results))
     mpi.finish(comm)
