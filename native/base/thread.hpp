@@ -13,9 +13,11 @@ inline std::thread start_thread(std::function<void()> run) {
     sigset_t all, before;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    std::thread thread(std::move(run));
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return thread;
+    struct Restore {
+        const sigset_t& mask;
+        ~Restore() { ::pthread_sigmask(SIG_SETMASK, &mask, nullptr); }
+    } restore{before};
+    return std::thread(std::move(run));
 }
 
 }  // namespace holdfast

@@ -19,6 +19,7 @@ nb::dict tier_status(Store& store, Tier tier) {
     nb::dict status;
     status["objects"] = usage.objects;
     status["bytes"] = usage.bytes;
+    status["occupied"] = usage.occupied;
     status["reserved"] = usage.reserved;
     status["capacity"] = usage.capacity;
     return status;

@@ -9,6 +9,7 @@
 namespace holdfast {
 namespace {
 
+constexpr std::size_t kPiece = 256 << 10;
 constexpr auto kMostPatience = std::chrono::seconds(120);
 
 Duration stall_of(const Header& request) {
@@ -62,10 +63,13 @@ Result<std::string> Body::read_message() {
     if (request_.body_bytes > kMaxMessage)
         return Status(Code::BadInput, "a message of " + std::to_string(request_.body_bytes) +
                                           " bytes; the limit is " + std::to_string(kMaxMessage));
-    std::string message(request_.body_bytes, '\0');
+    std::string message;  // grows with what has come, not with what was announced
     while (left_ > 0) {
-        auto got = read_some(message.data() + (message.size() - left_), left_);
+        std::size_t at = message.size();
+        message.resize(at + std::min<std::uint64_t>(left_, kPiece));
+        auto got = read_some(message.data() + at, message.size() - at);
         if (!got.ok()) return got.take_status();
+        message.resize(at + *got);
     }
     auto crc = expected_crc();
     if (!crc.ok()) return crc.take_status();

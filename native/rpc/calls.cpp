@@ -28,6 +28,8 @@ Result<std::string> Calls::ask(std::string service, std::string method, std::str
                   : Result<std::string>(Status(Code::DeadlineMissed,
                                                "the agent's Python side did not answer in time"));
     waiting_.erase(id);
+    // Nobody waits for it any more: it must neither run later nor be kept.
+    std::erase_if(queue_, [id](const Call& call) { return call.id == id; });
     return result;
 }
 
@@ -46,7 +48,7 @@ std::optional<Calls::Call> Calls::next() {
 void Calls::answer(std::uint64_t id, Result<std::string> result) {
     std::lock_guard lock(mutex_);
     auto slot = waiting_.find(id);
-    if (slot == waiting_.end()) return;  // the caller has given up
+    if (slot == waiting_.end() || slot->second) return;  // given up, or answered
     slot->second.emplace(std::move(result));
     answered_.notify_all();
 }

@@ -37,6 +37,24 @@ Status after_error(const char* doing, int error, const Patience& patience) {
     return gone(doing, error);
 }
 
+ssize_t receive_with_descriptor(int socket, void* out, std::size_t most, Fd& passed) {
+    iovec part{out, most};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    auto got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    cmsghdr* header = got > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+    if (header != nullptr && header->cmsg_type == SCM_RIGHTS) {
+        int fd;
+        std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
+        passed.reset(fd);
+    }
+    return got;
+}
+
 }  // namespace
 
 Status Channel::prepare(const Patience& patience) {
@@ -51,12 +69,16 @@ Status Channel::prepare(const Patience& patience) {
     return {};
 }
 
-Result<Channel> Channel::dial(const Address& address, std::string_view job_key, Duration stall) {
-    Channel channel(Fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0)));
-    if (!channel.fd_) return system_failure(Code::Unavailable, "no socket", errno);
+Result<Channel> Channel::open(const Address& address) {
+    Fd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!fd) return system_failure(Code::Unavailable, "no socket", errno);
+    return Channel(std::move(fd));
+}
+
+Status Channel::connect(const Address& address, std::string_view job_key, Duration stall) {
     Patience patience(stall);
-    if (Status status = channel.prepare(patience); !status.ok()) return status;
-    while (::connect(channel.fd(), address.get(), address.size) != 0) {
+    if (Status status = prepare(patience); !status.ok()) return status;
+    while (::connect(fd(), address.get(), address.size) != 0) {
         if (errno == EISCONN) break;  // the attempt that a signal interrupted went on and succeeded
         if (errno == ECONNREFUSED || errno == ENOENT)
             return Status(Code::Unavailable, "nobody listens there");
@@ -64,10 +86,7 @@ Result<Channel> Channel::dial(const Address& address, std::string_view job_key, 
             !status.ok())
             return status;
     }
-    Status trusted =
-        address.is_unix() ? check_peer_uid(channel.fd()) : channel.handshake(job_key, patience);
-    if (!trusted.ok()) return trusted;
-    return channel;
+    return address.is_unix() ? check_peer_uid(fd()) : handshake(job_key, patience);
 }
 
 Status Channel::handshake(std::string_view job_key, const Patience& patience) {
@@ -105,7 +124,10 @@ Status Channel::send(iovec* parts, std::size_t count, const Patience& patience) 
     message.msg_iov = parts;
     message.msg_iovlen = count;
     while (message.msg_iovlen > 0) {
-        auto sent = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL);
+        auto& first = *message.msg_iov;
+        auto sent = message.msg_iovlen > 1
+                        ? ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL)
+                        : ::send(fd_.get(), first.iov_base, first.iov_len, MSG_NOSIGNAL);
         if (sent < 0) {
             if (Status status = after_error("sending", errno, patience); !status.ok())
                 return status;
@@ -128,27 +150,11 @@ Status Channel::send(iovec* parts, std::size_t count, const Patience& patience) 
 Result<std::size_t> Channel::receive(void* out, std::size_t most, const Patience& patience,
                                      Fd* passed) {
     if (Status status = prepare(patience); !status.ok()) return status;
-    iovec part{out, most};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
     for (;;) {
-        if (passed != nullptr) {
-            message.msg_control = control;
-            message.msg_controllen = sizeof control;
-        }
-        auto got = ::recvmsg(fd_.get(), &message, MSG_CMSG_CLOEXEC);
+        auto got = passed != nullptr ? receive_with_descriptor(fd_.get(), out, most, *passed)
+                                     : ::recv(fd_.get(), out, most, 0);
         if (got == 0) return Status(Code::Unavailable, "the other side closed the connection");
-        if (got > 0) {
-            cmsghdr* header = passed != nullptr ? CMSG_FIRSTHDR(&message) : nullptr;
-            if (header != nullptr && header->cmsg_type == SCM_RIGHTS) {
-                int fd;
-                std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-                passed->reset(fd);
-            }
-            return static_cast<std::size_t>(got);
-        }
+        if (got > 0) return static_cast<std::size_t>(got);
         if (Status status = after_error("receiving", errno, patience); !status.ok()) return status;
     }
 }

@@ -22,16 +22,19 @@ struct Patience {
 
     explicit Patience(Duration longest_silence)
         : stall(longest_silence), end(Clock::now() + longest_silence) {}
-    // A transfer may take longer than a stall as long as it goes on; 10 MB/s is slow enough.
-    void allow(std::uint64_t bytes) { end += std::chrono::nanoseconds(bytes * 100); }
+    // A transfer may take longer than a stall as long as it goes on; 1 MB/s is slow enough, even
+    // for one of many that share a disk.
+    void allow(std::uint64_t bytes) { end += std::chrono::microseconds(bytes); }
 };
 
 class Channel {
   public:
     explicit Channel(Fd fd) : fd_(std::move(fd)) {}
 
+    // A socket for that kind of address, not yet connected.
+    static Result<Channel> open(const Address& address);
     // Connects, and proves over TCP that both sides hold the job key.
-    static Result<Channel> dial(const Address& address, std::string_view job_key, Duration stall);
+    Status connect(const Address& address, std::string_view job_key, Duration stall);
 
     Status send(iovec* parts, std::size_t count, const Patience& patience);
     Status send(const void* data, std::size_t size, const Patience& patience);

@@ -1,6 +1,7 @@
 #include "rpc/client.hpp"
 
 #include <pthread.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cstring>
@@ -13,13 +14,14 @@ namespace {
 constexpr std::size_t kIdlePerAddress = 16;
 // Shorter than the server's, so that it is the client who closes a connection first.
 constexpr auto kIdleTime = std::chrono::seconds(30);
+constexpr auto kLeastPatience = std::chrono::milliseconds(1);
+constexpr auto kMostPatience = std::chrono::hours(24);
 // Pieces of this size are still in the cache when their checksum is taken.
 constexpr std::size_t kPiece = 256 << 10;
 
 }  // namespace
 
-// ---- fork
-// ----------------------------------------------------------------------------------------
+// ---- fork ------------------------------------------------------------------------------------
 
 // Holds every client still while the process forks, then empties the child's.
 struct Client::ForkGuard {
@@ -67,33 +69,43 @@ void Client::abandon_after_fork() {
     open_.clear();
 }
 
-// ---- the pool
-// ------------------------------------------------------------------------------------
+// ---- the pool --------------------------------------------------------------------------------
 
-std::unique_ptr<Channel> Client::take_idle(const std::string& address) {
+// They stand in the order of their return.
+void Client::drop_stale(std::vector<Idle>& connections, TimePoint now) {
+    auto fresh = std::find_if(connections.begin(), connections.end(),
+                              [&](const Idle& idle) { return idle.since > now - kIdleTime; });
+    for (auto idle = connections.begin(); idle != fresh; ++idle) open_.erase(idle->channel.fd());
+    connections.erase(connections.begin(), fresh);
+}
+
+std::optional<Channel> Client::take_idle(const std::string& address) {
     std::lock_guard lock(mutex_);
     auto found = idle_.find(address);
-    if (found == idle_.end()) return nullptr;
+    if (found == idle_.end()) return {};
     auto& connections = found->second;
-    auto oldest = Clock::now() - kIdleTime;
-    auto stale = std::find_if(connections.begin(), connections.end(),
-                              [&](const Idle& idle) { return idle.since > oldest; });
-    for (auto idle = connections.begin(); idle != stale; ++idle) open_.erase(idle->channel.fd());
-    connections.erase(connections.begin(), stale);
-    if (connections.empty()) return nullptr;
-    auto channel = std::make_unique<Channel>(std::move(connections.back().channel));
+    drop_stale(connections, Clock::now());
+    if (connections.empty()) return {};
+    std::optional channel(std::move(connections.back().channel));
     connections.pop_back();
     return channel;
 }
 
-void Client::give_back(const Address& address, Channel channel) {
+void Client::give_back(const std::string& address, Channel channel) {
     std::lock_guard lock(mutex_);
-    auto& connections = idle_[address.text];
-    if (connections.size() >= kIdlePerAddress) {
-        open_.erase(channel.fd());
+    auto now = Clock::now();
+    if (now - last_sweep_ > kIdleTime) {  // also of agents that nobody asks any more
+        last_sweep_ = now;
+        for (auto& [other, connections] : idle_) drop_stale(connections, now);
+        std::erase_if(idle_, [](const auto& entry) { return entry.second.empty(); });
+    }
+    auto& connections = idle_[address];
+    if (connections.size() < kIdlePerAddress && !closed_) {
+        connections.push_back({std::move(channel), now});
         return;
     }
-    connections.push_back({std::move(channel), Clock::now()});
+    open_.erase(channel.fd());
+    Fd closed = std::move(channel).take();
 }
 
 void Client::discard(Channel channel) {
@@ -117,12 +129,37 @@ void Client::close_idle() {
     idle_.clear();
 }
 
+void Client::close() {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    for (int fd : open_) ::shutdown(fd, SHUT_RDWR);
+}
+
+Result<Channel> Client::dial(const Address& address, Duration patience) {
+    std::unique_lock lock(mutex_);
+    if (closed_) return Status(Code::Unavailable, "this side is stopping");
+    auto channel = Channel::open(address);
+    if (!channel.ok()) return channel;
+    // Before it connects: a fork or close() in the middle must know of it.
+    open_.insert(channel->fd());
+    lock.unlock();
+    if (Status status = channel->connect(address, job_key_, patience); !status.ok()) {
+        discard(std::move(*channel));
+        return status;
+    }
+    return channel;
+}
+
 Result<Exchange> Client::ask(const std::string& address, const Question& question,
                              Duration patience) {
-    auto parsed = Address::parse(address);
-    if (!parsed.ok()) return parsed.take_status();
+    // The other side would cut us off for these, without a word.
+    if (question.meta.size() > kMaxMeta || question.announced_bytes > kMaxBody)
+        return Status(Code::BadInput, "the names in a request have at most " +
+                                          std::to_string(kMaxMeta) + " bytes, its body " +
+                                          std::to_string(kMaxBody));
+    patience = std::clamp<Duration>(patience, kLeastPatience, kMostPatience);
     if (auto idle = take_idle(address)) {
-        auto exchange = attempt(*parsed, question, patience, std::move(*idle));
+        auto exchange = attempt(address, question, patience, std::move(*idle));
         // An idle connection may have been closed by an agent that is gone, or gone and back. All
         // operations may be repeated, so a fresh connection decides.
         if (exchange.ok() || exchange.status().code() != Code::Unavailable ||
@@ -130,26 +167,23 @@ Result<Exchange> Client::ask(const std::string& address, const Question& questio
             return exchange;
         forget(address);
     }
-    auto channel = Channel::dial(*parsed, job_key_, patience);
+    auto parsed = Address::parse(address);
+    if (!parsed.ok()) return parsed.take_status();
+    auto channel = dial(*parsed, patience);
     if (!channel.ok()) return channel.take_status().located(address);
-    {
-        std::lock_guard lock(mutex_);
-        open_.insert(channel->fd());
-    }
-    return attempt(*parsed, question, patience, std::move(*channel));
+    return attempt(address, question, patience, std::move(*channel));
 }
 
-Result<Exchange> Client::attempt(const Address& address, const Question& question,
+Result<Exchange> Client::attempt(const std::string& address, const Question& question,
                                  Duration patience, Channel channel) {
     Exchange exchange(this, address, std::move(channel), Patience(patience));
     Status status = exchange.send_question(question);
     if (status.ok()) status = exchange.read_reply();
-    if (!status.ok()) return std::move(status).located(address.text);
+    if (!status.ok()) return std::move(status).located(address);
     return exchange;
 }
 
-// ---- one exchange
-// --------------------------------------------------------------------------------
+// ---- one exchange ----------------------------------------------------------------------------
 
 Exchange::~Exchange() {
     if (channel_.fd() < 0) return;  // moved from
@@ -162,6 +196,7 @@ Exchange::~Exchange() {
 Status Exchange::send_question(const Question& question) {
     Header header;
     header.op = question.op;
+    header.request = request_ = client_->next_request_++;
     header.flags = question.flags;
     header.body_bytes = question.body.size() + question.announced_bytes;
     if (question.body.empty())
@@ -170,20 +205,21 @@ Status Exchange::send_question(const Question& question) {
         header.body_crc = crc32c(0, question.body.data(), question.body.size());
     header.patience_ms = static_cast<std::uint32_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(patience_.stall).count());
-    char head[kHeaderBytes];
-    encode_header(header, question.meta, head);
-    iovec parts[3] = {{head, sizeof head},
-                      {const_cast<char*>(question.meta.data()), question.meta.size()},
+    wants_descriptor_ = header.has(kDescriptor);
+    std::string head(kHeaderBytes + question.meta.size(), '\0');
+    encode_header(header, question.meta, head.data());
+    question.meta.copy(head.data() + kHeaderBytes, question.meta.size());
+    iovec parts[2] = {{head.data(), head.size()},
                       {const_cast<char*>(question.body.data()), question.body.size()}};
     patience_.allow(header.body_bytes);
-    return channel_.send(parts, 3, patience_);
+    return channel_.send(parts, question.body.empty() ? 1 : 2, patience_);
 }
 
 Result<std::size_t> Exchange::read_some(char* out, std::size_t most) {
-    if (ahead_at_ < ahead_end_) {
-        std::size_t size = std::min(most, ahead_end_ - ahead_at_);
-        std::memcpy(out, ahead_.data() + ahead_at_, size);
-        ahead_at_ += size;
+    if (ahead_.at < ahead_.end) {
+        std::size_t size = std::min(most, ahead_.end - ahead_.at);
+        std::memcpy(out, ahead_.bytes.data() + ahead_.at, size);
+        ahead_.at += size;
         return size;
     }
     return channel_.receive(out, most, patience_);
@@ -191,29 +227,31 @@ Result<std::size_t> Exchange::read_some(char* out, std::size_t most) {
 
 Status Exchange::read_reply() {
     clean_ = false;
-    ahead_at_ = ahead_end_ = 0;
+    ahead_.at = ahead_.end = 0;
+    char* bytes = ahead_.bytes.data();
     auto fetch = [&](std::size_t wanted) -> Status {
-        while (ahead_end_ < wanted) {
-            auto got = channel_.receive(ahead_.data() + ahead_end_, ahead_.size() - ahead_end_,
-                                        patience_, address_.is_unix() ? &descriptor_ : nullptr);
+        while (ahead_.end < wanted) {
+            auto got = channel_.receive(bytes + ahead_.end, ahead_.bytes.size() - ahead_.end,
+                                        patience_, wants_descriptor_ ? &descriptor_ : nullptr);
             if (!got.ok()) return got.take_status();
-            ahead_end_ += *got;
+            ahead_.end += *got;
         }
         return {};
     };
     if (Status status = fetch(kHeaderBytes); !status.ok()) return status;
-    auto header = decode_header(ahead_.data());
+    auto header = decode_header(bytes);
     if (!header.ok()) return header.take_status();
-    if (!header->has(kReply)) return Status(Code::Damaged, "malformed frame: not a reply");
+    if (!header->has(kReply) || header->request != request_)
+        return Status(Code::Damaged, "malformed frame: not the reply to this request");
     reply_ = *header;
-    ahead_at_ = kHeaderBytes;
+    ahead_.at = kHeaderBytes;
     meta_.resize(reply_.meta_bytes);
     for (std::size_t at = 0; at < meta_.size();) {
         auto got = read_some(meta_.data() + at, meta_.size() - at);
         if (!got.ok()) return got.take_status();
         at += *got;
     }
-    if (!head_is_whole(ahead_.data(), meta_))
+    if (!head_is_whole(bytes, meta_))
         return Status(Code::Damaged, "malformed frame: its head does not match its checksum");
     if (reply_.status != Code::Ok) {
         MetaReader reader(meta_);
@@ -222,6 +260,10 @@ Status Exchange::read_reply() {
         return Status(reply_.status, message, at);
     }
     clean_ = !has_body() && !reply_.has(kGoOn);
+    // The kernel leaves it out when this process has no number free.
+    if (reply_.has(kDescriptor) && !descriptor_)
+        return Status(Code::Busy,
+                      "this process has too many open files to be passed one; close some");
     patience_ = Patience(patience_.stall);
     patience_.allow(reply_.body_bytes);
     return {};
@@ -233,7 +275,7 @@ Status Exchange::check_body(std::uint32_t crc) {
         unsigned char trailer[kTrailerBytes];
         for (std::size_t at = 0; at < sizeof trailer;) {
             auto got = read_some(reinterpret_cast<char*>(trailer) + at, sizeof trailer - at);
-            if (!got.ok()) return got.take_status().located(address_.text);
+            if (!got.ok()) return got.take_status().located(address_);
             at += *got;
         }
         expected =
@@ -241,7 +283,7 @@ Status Exchange::check_body(std::uint32_t crc) {
     }
     clean_ = true;
     if (crc != expected)
-        return Status(Code::Damaged, "the bytes do not match their checksum", address_.text);
+        return Status(Code::Damaged, "the bytes do not match their checksum", address_);
     return {};
 }
 
@@ -250,7 +292,7 @@ Status Exchange::read_body(char* out) {
     for (std::uint64_t at = 0; at < reply_.body_bytes;) {
         auto most = std::min<std::uint64_t>(kPiece, reply_.body_bytes - at);
         auto got = read_some(out + at, most);
-        if (!got.ok()) return got.take_status().located(address_.text);
+        if (!got.ok()) return got.take_status().located(address_);
         crc = crc32c(crc, out + at, *got);
         at += *got;
     }
@@ -262,7 +304,7 @@ Status Exchange::read_body(const Sink& sink) {
     std::vector<char> piece(std::min<std::uint64_t>(kPiece, reply_.body_bytes));
     for (std::uint64_t at = 0; at < reply_.body_bytes;) {
         auto got = read_some(piece.data(), std::min(piece.size(), reply_.body_bytes - at));
-        if (!got.ok()) return got.take_status().located(address_.text);
+        if (!got.ok()) return got.take_status().located(address_);
         crc = crc32c(crc, piece.data(), *got);
         if (Status status = sink(piece.data(), *got); !status.ok()) return status;
         at += *got;
@@ -272,7 +314,7 @@ Status Exchange::read_body(const Sink& sink) {
 
 Status Exchange::send_body(const void* data, std::size_t size) {
     patience_.allow(size);
-    return channel_.send(data, size, patience_).located(address_.text);
+    return channel_.send(data, size, patience_).located(address_);
 }
 
 Status Exchange::finish_body(std::uint32_t crc) {
@@ -281,7 +323,7 @@ Status Exchange::finish_body(std::uint32_t crc) {
     // The last owner has only now begun to store what it received.
     patience_.end = std::max(patience_.end, Clock::now() + patience_.stall);
     if (status.ok()) status = read_reply();
-    return std::move(status).located(address_.text);
+    return std::move(status).located(address_);
 }
 
 }  // namespace holdfast

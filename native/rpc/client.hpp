@@ -6,10 +6,13 @@
 // outlive its Client.
 #pragma once
 
+#include <array>
+#include <atomic>
+#include <cstring>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -53,8 +56,23 @@ class Exchange {
 
   private:
     friend class Client;
-    Exchange(Client* client, const Address& address, Channel channel, Patience patience)
-        : client_(client), address_(address), channel_(std::move(channel)), patience_(patience) {}
+    Exchange(Client* client, std::string address, Channel channel, Patience patience)
+        : client_(client),
+          address_(std::move(address)),
+          channel_(std::move(channel)),
+          patience_(patience) {}
+
+    // What arrived beyond what was asked for so far: small replies come in one piece. Moving it
+    // copies what is in it, not its room.
+    struct Ahead {
+        std::array<char, 4096> bytes;
+        std::size_t at = 0, end = 0;
+
+        Ahead() = default;
+        Ahead(Ahead&& other) noexcept : at(other.at), end(other.end) {
+            std::memcpy(bytes.data() + at, other.bytes.data() + at, end - at);
+        }
+    };
 
     Status send_question(const Question& question);
     Status read_reply();
@@ -64,15 +82,15 @@ class Exchange {
     bool has_body() const { return reply_.body_bytes > 0 || reply_.has(kCrcFollows); }
 
     Client* client_;
-    Address address_;
+    std::string address_;
     Channel channel_;
     Patience patience_;
+    std::uint64_t request_ = 0;  // its number, which the reply must bear
     Header reply_;
     std::string meta_;
     Fd descriptor_;
-    // What arrived beyond what was asked for so far: small replies come in one piece.
-    std::array<char, 4096> ahead_;
-    std::size_t ahead_at_ = 0, ahead_end_ = 0;
+    Ahead ahead_;
+    bool wants_descriptor_ = false;
     bool clean_ = false;  // the connection can serve the next request
 };
 
@@ -90,6 +108,9 @@ class Client {
     // Closes the connections that are idle.
     void close_idle();
 
+    // Ends all requests and refuses new ones, so that nobody waits for others at the end.
+    void close();
+
   private:
     friend class Exchange;
     struct Idle {
@@ -98,18 +119,23 @@ class Client {
     };
     struct ForkGuard;
 
-    Result<Exchange> attempt(const Address& address, const Question& question, Duration patience,
-                             Channel channel);
-    void give_back(const Address& address, Channel channel);
+    Result<Exchange> attempt(const std::string& address, const Question& question,
+                             Duration patience, Channel channel);
+    Result<Channel> dial(const Address& address, Duration patience);
+    void give_back(const std::string& address, Channel channel);
     void discard(Channel channel);
-    std::unique_ptr<Channel> take_idle(const std::string& address);
+    std::optional<Channel> take_idle(const std::string& address);
     void forget(const std::string& address);  // its agent has been replaced
+    void drop_stale(std::vector<Idle>& connections, TimePoint now);
     void abandon_after_fork();
 
     const std::string job_key_;
     std::mutex mutex_;
     std::map<std::string, std::vector<Idle>, std::less<>> idle_;
     std::set<int> open_;  // every connection, idle or not: a forked child closes its copies
+    TimePoint last_sweep_ = Clock::now();
+    bool closed_ = false;
+    std::atomic<std::uint64_t> next_request_{1};
 };
 
 }  // namespace holdfast

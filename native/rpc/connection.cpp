@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "rpc/body.hpp"
 #include "rpc/wire.hpp"
@@ -48,8 +49,7 @@ Connection::Connection(Fd fd, bool local, std::string peer, std::string_view job
     encode_challenge(nonce_, output_->head.data());
 }
 
-// ---- reading
-// -------------------------------------------------------------------------------------
+// ---- reading ---------------------------------------------------------------------------------
 
 void Connection::consume(std::size_t bytes) {
     std::memmove(input_.data(), input_.data() + bytes, input_end_ - bytes);
@@ -101,7 +101,9 @@ Result<Connection::Read> Connection::read(Request& request) {
             }
             if (input_.size() < head) input_.resize(head);
         }
-        auto got = ::recv(fd_.get(), input_.data() + input_end_, input_.size() - input_end_, 0);
+        if (std::exchange(drained_, false)) return Read::More;
+        std::size_t room = input_.size() - input_end_;
+        auto got = ::recv(fd_.get(), input_.data() + input_end_, room, 0);
         if (got == 0) {
             if (input_end_ > 0) return Status(Code::Damaged, "truncated frame");
             return Read::Closed;
@@ -110,8 +112,10 @@ Result<Connection::Read> Connection::read(Request& request) {
             if (would_block(errno)) return Read::More;
             return Read::Closed;  // reset by a peer that died: nothing to say about it
         }
-        last_active_ = Clock::now();
+        // A handshake gets its time once, however slowly its bytes trickle in.
+        if (trusted_) last_active_ = Clock::now();
         input_end_ += static_cast<std::size_t>(got);
+        drained_ = static_cast<std::size_t>(got) < room;
     }
 }
 
@@ -132,11 +136,10 @@ void Connection::take_back(Body& body) {
     last_active_ = Clock::now();
 }
 
-// ---- writing
-// -------------------------------------------------------------------------------------
+// ---- writing ---------------------------------------------------------------------------------
 
 void Connection::answer(Answer answer) {
-    Output output;
+    Output& output = output_.emplace();
     Header header;
     header.op = header_.op;
     header.request = header_.request;
@@ -157,7 +160,6 @@ void Connection::answer(Answer answer) {
     encode_header(header, answer.meta, output.head.data());
     output.head += answer.meta;
     output.answer = std::move(answer);
-    output_ = std::move(output);
 }
 
 Connection::Flush Connection::flush() {
@@ -225,7 +227,8 @@ Connection::Flush Connection::send_body(std::size_t& quota) {
     auto progress = grows->progress();
     // A source that failed midway: the reader must see that the body is not whole.
     if (progress.failed) return Flush::Broken;
-    if (out.body_sent < progress.bytes)
+    // What stands in the window counts as sent already, though it is not.
+    if (out.body_sent < progress.bytes || !out.window.empty())
         if (Flush result = send_file(grows->file(), progress.bytes, quota); result != Flush::Done)
             return result;
     if (!progress.ended) return Flush::NeedsGrowth;

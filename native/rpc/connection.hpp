@@ -74,7 +74,8 @@ class Connection {
 
     std::string input_;  // kInput bytes; grows to hold a long meta
     std::size_t input_end_ = 0;
-    Header header_;  // of the last request
+    bool drained_ = false;  // the last receive took all there was: ask epoll before the next
+    Header header_;         // of the last request
     std::optional<Output> output_;
 };
 

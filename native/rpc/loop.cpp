@@ -3,6 +3,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 
 #include <array>
 
@@ -13,21 +14,27 @@
 namespace holdfast {
 namespace {
 
-constexpr auto kSweepEvery = std::chrono::seconds(1);
-constexpr auto kRest = std::chrono::seconds(120);       // between requests
-constexpr auto kUnfinished = std::chrono::seconds(30);  // within a handshake, a head or an answer
+constexpr time_t kSweepEvery = 1;  // second
+// What one connection may ask before others have their turn.
+constexpr int kRequestsPerTurn = 32;
 
 }  // namespace
 
-Loop::Loop(Handler& handler, Pool& pool, std::size_t disk_lane, Traffic& traffic)
+Loop::Loop(Handler& handler, Pool& pool, std::size_t disk_lane, Silence silence, Traffic& traffic)
     : handler_(handler),
       pool_(pool),
       disk_lane_(disk_lane),
+      silence_(silence),
       traffic_(traffic),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-    epoll_event event{EPOLLIN, {.fd = wake_.get()}};
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event);
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
+    itimerspec every{{kSweepEvery, 0}, {kSweepEvery, 0}};
+    ::timerfd_settime(timer_.get(), 0, &every, nullptr);
+    for (int fd : {wake_.get(), timer_.get()}) {
+        epoll_event event{EPOLLIN, {.fd = fd}};
+        ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+    }
 }
 
 Loop::~Loop() {
@@ -74,11 +81,19 @@ void Loop::run() {
 
 void Loop::turn() {
     std::array<epoll_event, 64> events;
-    int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 1000);
+    // Without a time-out: arming one for every wait costs more than a timer that ticks by itself.
+    int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
+    bool woken = false, tick = false;
     for (int i = 0; i < count && !stopping_; ++i) {
-        int fd = events[static_cast<std::size_t>(i)].data.fd;
+        auto [ready, data] = events[static_cast<std::size_t>(i)];
+        int fd = data.fd;
         if (auto found = watched_.find(fd); found != watched_.end()) {
-            on_ready(std::shared_ptr(found->second.connection));
+            auto connection = found->second.connection;
+            // Who waits for a file to grow neither reads nor writes, so would not notice.
+            if (found->second.events == 0 && (ready & (EPOLLHUP | EPOLLERR)) != 0)
+                close(connection);
+            else
+                on_ready(connection);
             continue;
         }
         for (auto& listener : listeners_) {
@@ -87,11 +102,16 @@ void Loop::turn() {
             ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
             listener.resting = true;
         }
-        if (fd == wake_.get()) {
-            eventfd_t ignored;
-            ::eventfd_read(fd, &ignored);
-        }
+        woken |= fd == wake_.get();
+        tick |= fd == timer_.get();
     }
+    if (woken) run_posted();
+    if (tick) sweep();
+}
+
+void Loop::run_posted() {
+    eventfd_t ignored;
+    ::eventfd_read(wake_.get(), &ignored);
     std::vector<std::function<void()>> posted;
     {
         std::lock_guard lock(mutex_);
@@ -99,16 +119,17 @@ void Loop::turn() {
     }
     for (auto& work : posted)
         if (!stopping_) work();
-    if (Clock::now() - last_sweep_ >= kSweepEvery) sweep();
 }
 
 void Loop::sweep() {
-    last_sweep_ = Clock::now();
+    std::uint64_t ignored;
+    (void)!::read(timer_.get(), &ignored, sizeof ignored);
+    auto now = Clock::now();
     std::vector<std::shared_ptr<Connection>> late;
     for (auto& [fd, watched] : watched_) {
         auto& connection = watched.connection;
-        auto silent = last_sweep_ - connection->last_active();
-        if (silent > (connection->resting() ? Duration(kRest) : Duration(kUnfinished)))
+        auto silent = now - connection->last_active();
+        if (silent > (connection->resting() ? silence_.resting : silence_.unfinished))
             late.push_back(connection);
     }
     for (auto& connection : late) close(connection);
@@ -120,8 +141,7 @@ void Loop::sweep() {
     }
 }
 
-// ---- one connection
-// ------------------------------------------------------------------------------
+// ---- one connection --------------------------------------------------------------------------
 
 void Loop::watch(const std::shared_ptr<Connection>& connection, std::uint32_t events) {
     auto [entry, added] = watched_.try_emplace(connection->fd(), Watched{connection, events});
@@ -148,7 +168,7 @@ void Loop::on_ready(const std::shared_ptr<Connection>& connection) {
 
 void Loop::read_requests(const std::shared_ptr<Connection>& connection) {
     Request request;
-    for (;;) {
+    for (int left = kRequestsPerTurn; left > 0; --left) {
         auto read = connection->read(request);
         if (!read.ok()) {
             ++traffic_.refused;
@@ -170,6 +190,8 @@ void Loop::read_requests(const std::shared_ptr<Connection>& connection) {
         connection->answer(std::get<Answer>(std::move(outcome)));
         if (!send(connection)) return;
     }
+    // More may have been read already, of which epoll knows nothing: being writable brings us back.
+    watch(connection, EPOLLIN | EPOLLOUT);
 }
 
 bool Loop::send(const std::shared_ptr<Connection>& connection) {

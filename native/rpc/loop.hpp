@@ -25,9 +25,15 @@ struct Traffic {
     std::atomic<std::uint64_t> refused{0};  // connections
 };
 
+// How long a connection may be silent.
+struct Silence {
+    Duration resting = std::chrono::seconds(120);    // between requests
+    Duration unfinished = std::chrono::seconds(30);  // within a handshake, a head or an answer
+};
+
 class Loop {
   public:
-    Loop(Handler& handler, Pool& pool, std::size_t disk_lane, Traffic& traffic);
+    Loop(Handler& handler, Pool& pool, std::size_t disk_lane, Silence silence, Traffic& traffic);
     ~Loop();  // stops
 
     void start();
@@ -50,6 +56,7 @@ class Loop {
 
     void run();
     void turn();
+    void run_posted();
     void sweep();
     void on_ready(const std::shared_ptr<Connection>& connection);
     void read_requests(const std::shared_ptr<Connection>& connection);
@@ -64,11 +71,11 @@ class Loop {
     Handler& handler_;
     Pool& pool_;
     const std::size_t disk_lane_;
+    const Silence silence_;
     Traffic& traffic_;
-    Fd epoll_, wake_;
+    Fd epoll_, wake_, timer_;
     std::thread thread_;
     std::atomic<bool> stopping_{false};
-    TimePoint last_sweep_{};
 
     std::vector<Listener> listeners_;
     struct Watched {

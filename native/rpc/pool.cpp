@@ -1,7 +1,9 @@
 #include "rpc/pool.hpp"
 
 #include <chrono>
+#include <system_error>
 
+#include "base/log.hpp"
 #include "base/thread.hpp"
 
 namespace holdfast {
@@ -36,9 +38,16 @@ void Pool::run(std::size_t lane_index, std::function<void()> work) {
     if (lane.queue.size() <= lane.idle) {
         lane.wake.notify_one();
     } else if (lane.threads < threads_per_lane_) {
+        try {
+            start_thread([this, &lane] { serve(lane); }).detach();
+        } catch (const std::system_error&) {  // the limit of the user or of the cgroup
+            log_warning("no more threads can be started");
+            // Others of the lane come to it in time; if there are none it is given up.
+            if (lane.threads == 0) lane.queue.pop_back();
+            return;
+        }
         ++lane.threads;
         ++threads_;
-        start_thread([this, &lane] { serve(lane); }).detach();
     }
 }
 

@@ -31,7 +31,7 @@ Server::Server(Handler& handler, ServerOptions options)
       options_(std::move(options)),
       pool_(options_.lanes, options_.threads_per_lane) {
     for (std::size_t i = 0; i < options_.loops; ++i)
-        loops_.emplace_back(handler_, pool_, options_.disk_lane, traffic_);
+        loops_.emplace_back(handler_, pool_, options_.disk_lane, options_.silence, traffic_);
 }
 
 Server::~Server() {
@@ -41,6 +41,10 @@ Server::~Server() {
 Result<std::string> Server::listen(const std::string& text) {
     auto address = Address::parse(text);
     if (!address.ok()) return address.take_status();
+    if (!address->is_unix() && options_.job_key.size() < kKeyBytes)
+        return Status(Code::BadInput, "a job key of " + std::to_string(options_.job_key.size()) +
+                                          " bytes is too short to listen on " + text + "; use " +
+                                          std::to_string(kKeyBytes));
     auto listener = listen_on(*address);
     if (!listener.ok()) return listener.take_status();
     auto bound = Address::of(*listener);
@@ -61,6 +65,7 @@ void Server::stop() {
     socket_paths_.clear();
     {
         std::lock_guard lock(mutex_);
+        stopping_ = true;
         for (int fd : open_) ::shutdown(fd, SHUT_RDWR);
     }
     // The pool first: what it runs hands connections back to the loops.
@@ -87,6 +92,7 @@ bool Server::accept(int listener, bool local) {
         int number = fd.get();
         {
             std::lock_guard lock(mutex_);
+            if (stopping_) return true;  // a pool thread might wait for it after all were ended
             open_.insert(number);
         }
         ++traffic_.connections;

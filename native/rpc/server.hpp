@@ -24,6 +24,7 @@ struct ServerOptions {
     std::size_t disk_lane = 0;  // of the pool, for reads that may block
     std::size_t threads_per_lane = 32;
     std::size_t max_connections = 4096;
+    Silence silence = {};
 };
 
 class Server {
@@ -55,6 +56,7 @@ class Server {
 
     std::mutex mutex_;
     std::set<int> open_;  // so that stop() can end what a pool thread waits for
+    bool stopping_ = false;
 };
 
 }  // namespace holdfast

@@ -12,8 +12,10 @@ class MetaWriter {
   public:
     template <std::unsigned_integral T>
     MetaWriter& number(T value) {
+        char bytes[sizeof(T)];
         for (std::size_t i = 0; i < sizeof(T); ++i)
-            out_.push_back(static_cast<char>(std::uint64_t{value} >> (8 * i)));
+            bytes[i] = static_cast<char>(std::uint64_t{value} >> (8 * i));
+        out_.append(bytes, sizeof bytes);
         return *this;
     }
     MetaWriter& text(std::string_view value) {

@@ -36,6 +36,7 @@ class Agent {
     // Ends all requests and waits for the threads; removing the tiers is the destructor's.
     void stop() {
         calls_.close();
+        peers_.close();
         server_.stop();
     }
 

@@ -22,8 +22,9 @@ TierDirectory::TierDirectory(TierDirectory&& other) noexcept
 
 TierDirectory::~TierDirectory() {
     if (!fd_) return;
-    if (DIR* list = ::fdopendir(::dup(fd_.get()))) {
-        while (dirent* entry = ::readdir(list)) ::unlinkat(fd_.get(), entry->d_name, 0);
+    // Takes no further descriptor: there may be none left.
+    if (DIR* list = ::fdopendir(fd_.release())) {
+        while (dirent* entry = ::readdir(list)) ::unlinkat(::dirfd(list), entry->d_name, 0);
         ::closedir(list);
     }
     ::rmdir(path_.c_str());

@@ -56,25 +56,22 @@ void Evictor::remember(const std::string& key) {
     }
 }
 
-std::optional<std::string> Evictor::choose(const std::function<bool(const std::string&)>& may_go) {
-    // Each entry is moved a few times at most before its uses are spent; what is left then is
-    // pinned.
-    for (auto tries = entries_.size() * (kMostUses + 2); tries > 0; --tries) {
+std::optional<std::string> Evictor::choose() {
+    // Ends: what it passes over moves to the main queue for good, or loses a use.
+    while (!entries_.empty()) {
         bool from_small = main_.empty() || (!small_.empty() && small_bytes_ * kSmallShare >=
                                                                    small_bytes_ + main_bytes_);
         Queue& queue = from_small ? small_ : main_;
         Entry& oldest = queue.back();
-        if (!may_go(oldest.key)) {
-            to_front_of_main(queue);
-        } else if (from_small ? oldest.uses > 1 : oldest.uses > 0) {
+        if (from_small ? oldest.uses > 1 : oldest.uses > 0) {
             if (!from_small) --oldest.uses;
             to_front_of_main(queue);
-        } else {
-            std::string key = oldest.key;
-            if (from_small) remember(key);
-            erase(key);
-            return key;
+            continue;
         }
+        std::string key = oldest.key;
+        if (from_small) remember(key);
+        erase(key);
+        return key;
     }
     return std::nullopt;
 }

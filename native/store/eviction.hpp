@@ -3,12 +3,12 @@
 // New objects enter a small queue, a tenth of the bytes; those used again move to the main queue,
 // the rest leave, and only their hashes are remembered for a while, so that one that comes back
 // goes to the main queue at once. One scan through a large dataset thus passes through the small
-// queue and leaves the main one alone. Not thread-safe; no I/O.
+// queue and leaves the main one alone. It knows only what may go: the store takes pinned objects
+// out. Not thread-safe; no I/O.
 #pragma once
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <list>
 #include <optional>
 #include <string>
@@ -23,8 +23,10 @@ class Evictor {
     void touch(const std::string& key);  // it was used; unknown keys are ignored
     void erase(const std::string& key);
 
-    // Chooses a victim for which `may_go` holds and forgets it; nothing if there is none.
-    std::optional<std::string> choose(const std::function<bool(const std::string&)>& may_go);
+    // Chooses a victim and forgets it; nothing if there is none.
+    std::optional<std::string> choose();
+
+    std::uint64_t bytes() const { return small_bytes_ + main_bytes_; }
 
   private:
     struct Entry {

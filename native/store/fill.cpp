@@ -160,8 +160,10 @@ Result<std::shared_ptr<Growing>> Fills::join(const FillMessage& message, Duratio
     if (!first) {
         ++counters_.joined;
         Status status = fill->wait_until_open(patience);
-        if (!status.ok()) return status;
-        return std::shared_ptr<Growing>(fill);
+        if (status.ok()) return std::shared_ptr<Growing>(fill);
+        // The one we joined may have found it stored by the fill before.
+        if (store_.find(message.key)) return std::shared_ptr<Growing>();
+        return status;
     }
     // The last fill may have ended between the caller's look and ours.
     bool stored = store_.find(message.key) != nullptr;

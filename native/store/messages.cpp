@@ -156,8 +156,7 @@ Result<CallMessage> CallMessage::decode(const std::string& meta) {
     return message;
 }
 
-// ---- replies
-// -------------------------------------------------------------------------------------
+// ---- replies ---------------------------------------------------------------------------------
 
 ObjectInfo ObjectInfo::of(const Object& object, std::uint32_t pins) {
     return {object.key,        object.size,   object.crc, object.tier,

@@ -15,8 +15,8 @@ constexpr std::uint64_t kToTheEnd = ~std::uint64_t{0};
 struct PutMessage {
     std::string key;
     Tier tier = Tier::Memory;
-    std::uint16_t copies = 1;         // wanted in all
-    std::vector<std::string> onward;  // addresses of the owners after this one
+    std::uint16_t copies = 1;              // wanted in all
+    std::vector<std::string> onward = {};  // addresses of the owners after this one
     std::string encode() const;
     static Result<PutMessage> decode(const std::string& meta);
 };

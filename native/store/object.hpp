@@ -13,8 +13,10 @@ constexpr std::size_t kTiers = 2;
 
 // Checksums are kept for pieces of this size, so that a range can be verified without the rest.
 constexpr std::uint64_t kChunk = 64 << 10;
-// Smaller objects without a source stay in the heap and travel inline.
+// Smaller objects of the memory tier without a source stay in the heap and travel inline.
 constexpr std::uint64_t kHeapLimit = 64 << 10;
+constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kEntryBytes = 256;  // about what the index needs for an object
 constexpr std::size_t kMaxKey = 4096;
 constexpr std::size_t kMaxCopies = 16;
 
@@ -29,6 +31,14 @@ struct Object {
     bool in_heap = false;
     std::string bytes;  // if in the heap
     std::string name;   // else: of the file in the tier's directory
+
+    // What it takes of its tier's capacity: a file whole pages, a small object also its entry in
+    // the index. A million tiny objects must not cost nothing.
+    std::uint64_t footprint() const {
+        if (in_heap) return size + key.size() + kEntryBytes;
+        std::uint64_t pages = size / kPage + (size % kPage != 0 || size == 0);
+        return pages > ~std::uint64_t{0} / kPage ? ~std::uint64_t{0} : pages * kPage;
+    }
 };
 
 using ObjectPtr = std::shared_ptr<const Object>;

@@ -62,20 +62,19 @@ std::variant<Answer, Blocking> Operations::handle(Request request) {
             return list(request);
         case Op::Call:
             return call(request);
+        case Op::Drop:  // freeing a large file takes its time, even in memory
         case Op::Verify:
             return Blocking{lane::kDisk, [this, request = std::move(request)](Body&) {
                                 return about_key(request);
                             }};
         case Op::Stat:
-        case Op::Drop:
         case Op::Pin:
             return about_key(request);
     }
     return Answer(Status(Code::BadInput, "unknown operation"));
 }
 
-// ---- get
-// -----------------------------------------------------------------------------------------
+// ---- get -------------------------------------------------------------------------------------
 
 Operations::Outcome Operations::get(Request& request) {
     auto message = GetMessage::decode(request.meta);
@@ -143,15 +142,18 @@ Answer Operations::serve_heap(const ObjectPtr& object, const GetMessage& message
     return answer;
 }
 
-// ---- fill and pull
-// -------------------------------------------------------------------------------
+// ---- fill and pull ---------------------------------------------------------------------------
 
 Operations::Outcome Operations::fill(Request& request) {
     auto message = FillMessage::decode(request.meta);
     if (!message.ok()) return Answer(message.take_status());
     bool descriptor = request.local && request.header.has(kDescriptor);
-    ObjectPtr object = store_.find(message->key);
-    if (object && object->tier == Tier::Memory) return serve(object, {message->key}, descriptor);
+    if (ObjectPtr object = store_.find(message->key)) {
+        if (object->tier == Tier::Memory) return serve(object, {message->key}, descriptor);
+        return Blocking{lane::kDisk, [this, object, descriptor](Body&) {  // not held up by misses
+                            return serve(object, {object->key}, descriptor);
+                        }};
+    }
     return Blocking{lane::kOpen, [this, message = *message, descriptor](Body& body) -> Answer {
                         ObjectPtr stored = store_.find(message.key);
                         if (!stored) {
@@ -202,8 +204,7 @@ Answer Operations::run_pull(const PullMessage& message, Duration patience) {
     return answer;
 }
 
-// ---- the small ones
-// ------------------------------------------------------------------------------
+// ---- the small ones --------------------------------------------------------------------------
 
 Answer Operations::about_key(const Request& request) {
     Answer answer;

@@ -52,13 +52,14 @@ Answer Operations::put_inline(const PutMessage& message, Body& body) {
     if (!bytes.ok()) return bytes.take_status();
     auto writer = store_.create({message.key, bytes->size(), message.tier, false, message.copies});
     if (!writer.ok()) return writer.take_status();
+    // Before it goes on: if the key holds other bytes here, nobody behind us may store these.
+    if (Status status = writer->append(bytes->data(), bytes->size()); !status.ok()) return status;
     if (!message.onward.empty()) {
         auto reply = peers_.ask(message.onward.front(),
                                 {.op = Op::Put, .meta = onward(message).encode(), .body = *bytes},
                                 patience_onward(message, body));
         if (!reply.ok()) return reply.take_status();
     }
-    if (Status status = writer->append(bytes->data(), bytes->size()); !status.ok()) return status;
     auto object = writer->commit(crc32c(0, bytes->data(), bytes->size()));
     if (!object.ok()) return object.take_status();
     ++counters_.puts;
@@ -88,6 +89,7 @@ Answer Operations::put_streamed(const PutMessage& message, Body& body) {
     while (body.left() > 0) {
         auto got = body.read_some(piece.data(), piece.size());
         if (!got.ok()) return got.take_status();
+        // Ours first: what we refuse (other bytes under the key) goes to nobody behind us.
         if (failed.ok()) failed = writer->append(piece.data(), *got);
         if (failed.ok() && next) failed = next->send_body(piece.data(), *got);
     }

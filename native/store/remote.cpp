@@ -105,6 +105,9 @@ Status Remote::pin(const std::string& address, const PinMessage& message, Durati
 
 Result<std::string> Remote::call(const std::string& address, const CallMessage& message,
                                  std::string_view body, Duration patience) {
+    if (body.size() > kMaxMessage)
+        return Status(Code::BadInput, "a message of " + std::to_string(body.size()) +
+                                          " bytes; the limit is " + std::to_string(kMaxMessage));
     return ask_text(address, {.op = Op::Call, .meta = message.encode(), .body = body}, patience);
 }
 

@@ -1,5 +1,6 @@
 #include "store/store.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,6 +19,11 @@ Status missing(const std::string& key) {
     return Status(Code::NotFound, "'" + key + "' is not here");
 }
 
+Status taken(const std::string& key) {
+    return Status(Code::KeyExists,
+                  "'" + key + "' holds other bytes; a key is written once, choose another");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Store>> Store::open(const std::array<TierOptions, kTiers>& tiers) {
@@ -32,30 +38,32 @@ Result<std::unique_ptr<Store>> Store::open(const std::array<TierOptions, kTiers>
 
 Store::~Store() = default;
 
-// ---- room
-// ----------------------------------------------------------------------------------------
+// ---- room ------------------------------------------------------------------------------------
 
-Status Store::reserve(Tier which, std::uint64_t size) {
+Status Store::reserve(Tier which, std::uint64_t footprint) {
     auto& state = tier(which);
     std::unique_lock lock(mutex_);
     for (;;) {
-        if (size <= state.capacity && state.bytes + state.reserved <= state.capacity - size) {
-            state.reserved += size;
+        std::uint64_t taken = state.occupied + state.reserved;
+        if (footprint <= state.capacity && taken <= state.capacity - footprint) {
+            state.reserved += footprint;
             return {};
         }
-        std::optional<std::string> victim;
-        if (size <= state.capacity)
-            victim = state.evictor.choose(
-                [&](const std::string& key) { return index_.at(key).pins == 0; });
-        if (!victim) {
+        // Nothing is evicted for the sake of what would not fit even then.
+        std::uint64_t stays = taken - state.evictor.bytes() - state.leaving;
+        if (footprint > state.capacity || stays > state.capacity - footprint) {
             ++counters_.refused_full;
             return Status(
                 Code::Full,
                 std::string("the ") + kTierNames[static_cast<std::size_t>(which)] + " tier has " +
-                    std::to_string(state.capacity -
-                                   std::min(state.capacity, state.bytes + state.reserved)) +
-                    " of " + std::to_string(state.capacity) + " bytes left, not " +
-                    std::to_string(size) + "; drop objects or start with a larger capacity");
+                    std::to_string(state.capacity - std::min(state.capacity, stays)) + " of " +
+                    std::to_string(state.capacity) + " bytes left, not " +
+                    std::to_string(footprint) + "; drop objects or start with a larger capacity");
+        }
+        auto victim = state.evictor.choose();
+        if (!victim) {  // others are removing files at this moment
+            room_.wait(lock);
+            continue;
         }
         auto slot = index_.find(*victim);
         ObjectPtr object = slot->second.object;
@@ -67,28 +75,28 @@ Status Store::reserve(Tier which, std::uint64_t size) {
     }
 }
 
-void Store::release(Tier which, std::uint64_t size) {
-    std::lock_guard lock(mutex_);
-    tier(which).reserved -= size;
-}
-
 void Store::unlink(std::map<std::string, Slot>::iterator slot) {
     const Object& object = *slot->second.object;
     auto& state = tier(object.tier);
     --state.objects;
     state.bytes -= object.size;
-    state.reserved += object.size;
+    state.occupied -= object.footprint();
+    state.reserved += object.footprint();
+    state.leaving += object.footprint();
     state.evictor.erase(object.key);
     index_.erase(slot);
 }
 
 void Store::remove_file(const Object& object) {
-    if (!object.in_heap) tier(object.tier).directory.remove(object.name);
-    release(object.tier, object.size);
+    auto& state = tier(object.tier);
+    if (!object.in_heap) state.directory.remove(object.name);
+    std::lock_guard lock(mutex_);
+    state.reserved -= object.footprint();
+    state.leaving -= object.footprint();
+    room_.notify_all();
 }
 
-// ---- writing
-// -------------------------------------------------------------------------------------
+// ---- writing ---------------------------------------------------------------------------------
 
 Result<Writer> Store::create(NewObject wanted) {
     auto object = std::make_shared<Object>();
@@ -97,39 +105,39 @@ Result<Writer> Store::create(NewObject wanted) {
     object->tier = wanted.tier;
     object->has_source = wanted.has_source;
     object->copies = wanted.copies;
-    object->in_heap = !wanted.has_source && wanted.size < kHeapLimit;
-    object->chunks.reserve(wanted.size / kChunk + 1);
-    Writer writer(this, object);
+    object->in_heap = !wanted.has_source && wanted.size < kHeapLimit && wanted.tier == Tier::Memory;
+    ObjectPtr existing;
     {
         std::lock_guard lock(mutex_);
         auto [slot, added] = index_.try_emplace(object->key);
         if (!added) {
-            writer.store_.release();
-            const ObjectPtr& existing = slot->second.object;
+            existing = slot->second.object;
             if (!existing)
                 return Status(Code::Busy, "somebody else is writing '" + object->key +
                                               "' at this moment; try again");
-            if (existing->size != object->size)
-                return Status(Code::KeyExists, "'" + object->key +
-                                                   "' holds other bytes; a key is written once, "
-                                                   "choose another");
-            writer.existing_ = existing;
+            if (existing->size != object->size) return taken(object->key);
         }
     }
-    if (writer.existing_) {
-        if (!writer.existing_->in_heap) {
-            auto file = open_file(writer.existing_);
+    if (existing) {
+        Writer writer(this, object);
+        writer.existing_ = existing;
+        if (!existing->in_heap) {
+            auto file = open_file(existing);
+            if (!file.ok() && file.status().code() == Code::NotFound)
+                return Status(Code::Damaged,
+                              "the copy of '" + object->key + "' here was lost; put it again");
             if (!file.ok()) return file.take_status();
             writer.file_ = std::move(*file);
         }
         return writer;
     }
-    if (Status status = reserve(object->tier, object->size); !status.ok()) {
+    if (Status status = reserve(object->tier, object->footprint()); !status.ok()) {
         std::lock_guard lock(mutex_);
         index_.erase(object->key);
-        writer.store_.release();
         return status;
     }
+    Writer writer(this, object);
+    object->chunks.reserve(object->size / kChunk + 1);  // not before we know that it fits
     if (object->in_heap) {
         object->bytes.reserve(object->size);
         return writer;
@@ -143,27 +151,26 @@ Result<Writer> Store::create(NewObject wanted) {
     return writer;
 }
 
-Status Store::publish(const std::shared_ptr<Object>& object) {
+void Store::publish(const std::shared_ptr<Object>& object) {
     std::lock_guard lock(mutex_);
     auto& state = tier(object->tier);
-    state.reserved -= object->size;
+    state.reserved -= object->footprint();
+    state.occupied += object->footprint();
     state.bytes += object->size;
     ++state.objects;
     ++counters_.stored;
     index_.at(object->key).object = object;
-    if (object->has_source) state.evictor.insert(object->key, object->size);
-    return {};
+    if (object->has_source) state.evictor.insert(object->key, object->footprint());
 }
 
 void Store::abandon(const Object& object, const std::string& temporary) {
     if (!temporary.empty()) tier(object.tier).directory.remove(temporary);
     std::lock_guard lock(mutex_);
-    tier(object.tier).reserved -= object.size;
+    tier(object.tier).reserved -= object.footprint();
     index_.erase(object.key);
 }
 
-// ---- reading
-// -------------------------------------------------------------------------------------
+// ---- reading ---------------------------------------------------------------------------------
 
 ObjectPtr Store::find(const std::string& key) {
     std::lock_guard lock(mutex_);
@@ -179,6 +186,12 @@ Result<Fd> Store::open_file(const ObjectPtr& object) {
     // A file that is gone while its object is still in the index was removed by somebody else.
     if (!file.ok() && file.status().code() == Code::Damaged) {
         lose(object, file.status().message());
+        return missing(object->key);
+    }
+    struct stat info{};
+    if (file.ok() && ::fstat(file->get(), &info) == 0 &&
+        static_cast<std::uint64_t>(info.st_size) != object->size) {
+        lose(object, "its file was cut short or prolonged");
         return missing(object->key);
     }
     return file;
@@ -217,6 +230,12 @@ Result<std::uint32_t> Store::pin(const std::string& key, bool add) {
     std::uint32_t& pins = slot->second.pins;
     if (!add && pins == 0) return Status(Code::BadInput, "'" + key + "' is not pinned");
     pins += add ? 1 : -1;
+    const Object& object = *slot->second.object;
+    if (object.has_source) {
+        auto& evictor = tier(object.tier).evictor;
+        if (add && pins == 1) evictor.erase(key);
+        if (!add && pins == 0) evictor.insert(key, object.footprint());
+    }
     return pins;
 }
 
@@ -268,7 +287,7 @@ Status Store::verify(const ObjectPtr& object) {
 Usage Store::usage(Tier which) {
     std::lock_guard lock(mutex_);
     auto& state = tier(which);
-    return {state.objects, state.bytes, state.reserved, state.capacity};
+    return {state.objects, state.bytes, state.occupied, state.reserved, state.capacity};
 }
 
 }  // namespace holdfast

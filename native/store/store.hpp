@@ -1,12 +1,13 @@
 // The store of one node: an index of objects in two tiers with hard capacities.
 //
-// Thread-safe. find(), drop(), pin(), list() and usage() take a short lock and do no I/O but
-// unlinking; create() and Writer write files; verify() reads them. Objects are immutable and
-// shared: a reader keeps what it found, whatever happens to the index.
+// Thread-safe. find(), pin(), list() and usage() take a short lock and do no I/O; drop() unlinks a
+// file, which may block; create() and Writer write files; verify() reads them. Objects are
+// immutable and shared: a reader keeps what it found, whatever happens to the index.
 #pragma once
 
 #include <array>
 #include <atomic>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,7 +29,8 @@ struct TierOptions {
 struct Usage {
     std::uint64_t objects = 0;
     std::uint64_t bytes = 0;     // stored
-    std::uint64_t reserved = 0;  // on their way in, or on their way out
+    std::uint64_t occupied = 0;  // of the capacity, by what is stored (Object::footprint)
+    std::uint64_t reserved = 0;  // of the capacity, by what is on its way in or out
     std::uint64_t capacity = 0;
 };
 
@@ -53,7 +55,7 @@ class Store {
     Result<Writer> create(NewObject wanted);
 
     ObjectPtr find(const std::string& key);  // null if absent; counts as a use
-    // The file behind an object. If it is gone the object counts as lost from then on.
+    // The file behind an object. If it is gone or cut short the object counts as lost from then on.
     Result<Fd> open_file(const ObjectPtr& object);
 
     Status drop(const std::string& key);
@@ -82,22 +84,24 @@ class Store {
             : directory(std::move(place)), capacity(most) {}
         TierDirectory directory;
         const std::uint64_t capacity;
-        std::uint64_t objects = 0, bytes = 0, reserved = 0;
-        Evictor evictor;
+        std::uint64_t objects = 0, bytes = 0;
+        // Footprints: of what is stored, of what is on its way in or out, and of the latter alone.
+        std::uint64_t occupied = 0, reserved = 0, leaving = 0;
+        Evictor evictor;  // of what is stored, has a source and is not pinned
     };
 
     Store() = default;
     TierState& tier(Tier which) { return *tiers_[static_cast<std::size_t>(which)]; }
-    Status reserve(Tier which, std::uint64_t size);
-    void release(Tier which, std::uint64_t size);
-    Status publish(const std::shared_ptr<Object>& object);
+    Status reserve(Tier which, std::uint64_t footprint);
+    void publish(const std::shared_ptr<Object>& object);
     void abandon(const Object& object, const std::string& temporary);
-    // Takes an object out of the index; its bytes stay reserved until its file is removed.
+    // Takes an object out of the index; its room stays reserved until its file is removed.
     void unlink(std::map<std::string, Slot>::iterator slot);
     void remove_file(const Object& object);
     void lose(const ObjectPtr& object, const std::string& why);
 
     std::mutex mutex_;
+    std::condition_variable room_;  // something has left
     std::array<std::unique_ptr<TierState>, kTiers> tiers_;
     std::map<std::string, Slot> index_;
     StoreCounters counters_;

@@ -64,23 +64,32 @@ Status Writer::append(const char* data, std::size_t size) {
     return {};
 }
 
+// Fails at the first other byte, so that it goes to no owner after us.
 Status Writer::compare(const char* data, std::size_t size) {
+    bool same = false;
     if (existing_->in_heap) {
-        differs_ |= std::memcmp(existing_->bytes.data() + written_, data, size) != 0;
+        same = std::memcmp(existing_->bytes.data() + written_, data, size) == 0;
     } else {
         std::string stored(size, '\0');
-        for (std::size_t at = 0; at < size;) {
+        std::size_t at = 0;
+        while (at < size) {
             auto got = ::pread(file_.get(), stored.data() + at, size - at,
                                static_cast<off_t>(written_ + at));
             if (got < 0 && errno == EINTR) continue;
-            if (got <= 0)
-                return Status(Code::Damaged, "cannot read '" + object_->key + "' to compare it");
+            if (got <= 0) break;
             at += static_cast<std::size_t>(got);
         }
-        differs_ |= std::memcmp(stored.data(), data, size) != 0;
+        same = at == size && std::memcmp(stored.data(), data, size) == 0;
     }
     written_ += size;
-    return {};
+    if (same) return {};
+    // Perhaps it is our copy that went bad: nobody may be turned away for its sake.
+    if (!store_->verify(existing_).ok())
+        return Status(Code::Damaged, "the copy of '" + object_->key +
+                                         "' here was damaged and has been dropped; put it again");
+    return Status(Code::KeyExists, "'" + object_->key +
+                                       "' holds other bytes; a key is written once, choose "
+                                       "another");
 }
 
 Result<ObjectPtr> Writer::commit(std::uint32_t expected_crc) {
@@ -92,10 +101,8 @@ Result<ObjectPtr> Writer::commit(std::uint32_t expected_crc) {
         return Status(Code::Damaged, "the bytes of '" + object_->key +
                                          "' do not match their checksum; put it again");
     if (existing_) {
-        if (differs_)
-            return Status(Code::KeyExists, "'" + object_->key +
-                                               "' holds other bytes; a key is written once, choose "
-                                               "another");
+        if (store_->find(object_->key) != existing_)
+            return Status(Code::Busy, "'" + object_->key + "' was dropped meanwhile; try again");
         return existing_;
     }
     if (!object_->in_heap) {
@@ -104,7 +111,7 @@ Result<ObjectPtr> Writer::commit(std::uint32_t expected_crc) {
             return status;
         temporary_.clear();
     }
-    if (Status status = store_->publish(object_); !status.ok()) return status;
+    store_->publish(object_);
     store_.release();
     return ObjectPtr(object_);
 }

@@ -23,7 +23,8 @@ class Writer {
     // Publishes the object if all bytes came and match `expected_crc`.
     Result<ObjectPtr> commit(std::uint32_t expected_crc);
 
-    // Whether the key is stored already, so that bytes are only compared.
+    // Whether the key is stored already, so that bytes are only compared: append() then refuses
+    // other bytes with KeyExists.
     bool compares() const { return existing_ != nullptr; }
     // The checksum of what was appended so far.
     std::uint32_t crc() const;
@@ -47,7 +48,6 @@ class Writer {
     std::string temporary_;
     // Set if the key is stored already: the new bytes are only compared with these.
     ObjectPtr existing_;
-    bool differs_ = false;
 };
 
 }  // namespace holdfast

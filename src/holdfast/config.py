@@ -7,7 +7,9 @@ Unknown names are refused: a misspelt setting that is silently ignored costs a d
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -72,6 +74,22 @@ def _count(value: Any) -> int:
     return number
 
 
+def _positive(value: Any) -> int:
+    number = _count(value)
+    if number < 1:
+        raise BadInput(f"{value!r} is not at least 1")
+    return number
+
+
+def _numeric_address(value: Any) -> str:
+    text = str(value)
+    for family in (socket.AF_INET, socket.AF_INET6):
+        with contextlib.suppress(OSError):
+            socket.inet_pton(family, text.strip("[]"))
+            return text
+    raise BadInput(f"{text!r} is not a numeric address; write it like 127.0.0.1 or [::1]")
+
+
 def _positive_time(value: Any) -> float:
     seconds = parse_time(value)
     if seconds <= 0:
@@ -89,10 +107,10 @@ SETTINGS: dict[str, Setting] = {
     ),
     "memory": Setting("auto", _capacity, "capacity of a node's memory tier"),
     "disk": Setting("auto", _capacity, "capacity of a node's disk tier"),
-    "listen": Setting("127.0.0.1", _text, "numeric address on which agents listen"),
+    "listen": Setting("127.0.0.1", _numeric_address, "numeric address on which agents listen"),
     "port": Setting("0", _count, "first port to try; 0: derived from the session's name"),
     "scrub_rate": Setting("16 MiB/s", lambda v: int(parse_rate(v)), "how fast copies are re-read"),
-    "virtual_nodes": Setting("100", _count, "points of a node on the hash ring"),
+    "virtual_nodes": Setting("100", _positive, "points of a node on the hash ring"),
     "deadline": Setting("2 s", _positive_time, "silence after which an agent counts as failed"),
     "avoid": Setting("5 s", parse_time, "how long a failed agent is avoided"),
 }
@@ -119,7 +137,7 @@ def load(
     def apply(values: Mapping[str, Any], origin: Callable[[str], str]) -> None:
         for name, value in values.items():
             if name not in SETTINGS:
-                raise BadInput(f"{origin(name)} sets {name!r}, which is unknown{_suggest(name)}")
+                raise BadInput(f"{origin(name)} sets {name!r}, which is unknown{suggest(name)}")
             written[name], origins[name] = value, origin(name)
 
     for path in (user_file(environment), job_file(environment)):
@@ -179,7 +197,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise BadInput(f"{path} cannot be read as TOML: {error}") from None
 
 
-def _suggest(name: str) -> str:
+def suggest(name: str) -> str:
+    """Return the end of a sentence about an unknown setting: which one was perhaps meant."""
     from difflib import get_close_matches  # noqa: PLC0415 - only where somebody mistyped
 
     close = get_close_matches(name, SETTINGS, n=1)

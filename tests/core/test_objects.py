@@ -149,7 +149,9 @@ def test_keys_may_be_any_bytes(job: holdfast.Job) -> None:
         ("x" * 4097, b"x", {}, errors.BadInput, "1 to 4096 bytes"),
         ("k", "text", {}, errors.BadInput, "contiguous buffer"),
         ("k", memoryview(b"abcdef")[::2], {}, errors.BadInput, "contiguous buffer"),
+        (5, b"x", {}, errors.BadInput, "str or bytes, not int"),
         ("k", b"x", {"copies": 0}, errors.BadInput, "at least 1"),
+        ("k", b"x", {"copies": "2"}, errors.BadInput, "at least 1"),
         ("k", b"x", {"copies": 5}, errors.NotEnoughNodes, "4 of 4 are there"),
         ("k", b"x", {"tier": "tape"}, errors.BadInput, "'memory' or 'disk'"),
     ],
@@ -171,7 +173,7 @@ def test_a_buffer_that_is_too_small_is_refused_and_the_client_goes_on(job: holdf
     job.objects.put("k", b"x" * 100)
     with pytest.raises(errors.BadInput, match="10 bytes"):
         job.objects.get_into("k", bytearray(10))
-    with pytest.raises((TypeError, BufferError)):
+    with pytest.raises(errors.BadInput, match="writable"):
         job.objects.get_into("k", b"read only")
     assert job.objects.get("k") == b"x" * 100
 
@@ -223,3 +225,15 @@ def test_the_node_may_be_chosen(
     assert holdfast.connect(session=cluster.directory.name).node == "node-2"
     with pytest.raises(errors.BadInput, match="no node 'node-9'"):
         holdfast.connect(session=cluster.directory.name, node="node-9")
+    with pytest.raises(errors.NoSession, match=r"no session 'typo'.* `holdfast up` starts one"):
+        holdfast.connect(session="typo")
+
+
+def test_all_clients_use_the_ring_of_the_session(
+    cluster: holdfast.LocalCluster, job: holdfast.Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_RUN_DIR", str(cluster.directory.parent))
+    other = holdfast.connect(session=cluster.directory.name, virtual_nodes=3)
+    for number in range(50):
+        key = f"key-{number}".encode()
+        assert job._peers.owners(key, 4) == other._peers.owners(key, 4)

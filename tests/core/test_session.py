@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -120,10 +121,16 @@ def test_a_port_in_use_is_passed_over() -> None:
         (["up", "--nodes", "0"], 2, "1 to 1024"),
         (["up", "--memory", "lots"], 2, "is not a size"),
         (["up", "--session", "a/b"], 2, "is not a name"),
-        (["up", "--set", "colour=red"], 2, "unknown"),
+        (
+            ["up", "--set", "deadlin=3"],
+            2,
+            "there is no setting 'deadlin'; did you mean 'deadline'?",
+        ),
+        (["up", "--set", "virtual_nodes=0"], 2, "not at least 1"),
         (["up", "--set", "colour"], 2, "write it like"),
         (["up", "--set", "memory_dir=/nowhere"], 2, "no tier can lie below /nowhere"),
-        (["up", "--set", "listen=300.1.1.1"], 1, "is not an address"),
+        (["up", "--set", "listen=localhost"], 2, "is not a numeric address"),
+        (["up", "--set", "run_dir=/proc/nowhere"], 2, "set another run_dir"),
         (["up", "--set", "listen=192.0.2.1"], 1, "cannot listen"),
         (["status", "--session", "nobody"], 3, "no session 'nobody'"),
         (["demo", "nothing"], 2, "no demo 'nothing'"),
@@ -150,8 +157,17 @@ def test_config_show_says_where_a_value_comes_from(monkeypatch: pytest.MonkeyPat
     assert "HOLDFAST_DEADLINE" in run("config", "show", "--origin")
 
 
+def test_a_directory_that_the_user_made_stays() -> None:
+    with tempfile.TemporaryDirectory() as mine:  # a short path: sockets lie below it
+        run("up", "--nodes", "1", "--set", f"run_dir={mine}")
+        run("down", "--set", f"run_dir={mine}")
+        assert os.path.isdir(mine)
+        with holdfast.local_cluster(nodes=1, run_dir=f"{mine}/made") as cluster:
+            assert str(cluster.directory.parent) == f"{mine}/made"
+
+
 def test_version() -> None:
-    assert run("version") == f"holdfast {holdfast.__version__}\n"
+    assert run("--version") == run("version") == f"holdfast {holdfast.__version__}\n"
     assert json.loads(run("version", "--json")) == {"version": holdfast.__version__}
 
 

@@ -6,6 +6,7 @@ import contextlib
 import io
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -27,7 +28,7 @@ def test_the_tutorial_survives(mpi_passes: Callable[..., str], scratch: Path) ->
 def test_the_figures_are_drawn_by_the_code() -> None:
     page = fences("explanation/replicas.md")
     names: dict[str, object] = {}
-    for (kind, code), (_, shown) in zip(page[:-1], page[1:], strict=True):
+    for (kind, code), (_, shown) in pairwise(page):
         if kind == "python":
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):

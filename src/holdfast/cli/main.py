@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
 from .. import __version__
 from ..errors import HoldfastError
-from . import bench, config, demo, session
+from . import config, demo, session
+from .bench import bench
 from .output import AsJson, print_json
 
 app = typer.Typer(
@@ -18,13 +19,29 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(session.up)
 app.command()(session.down)
 app.command()(session.status)
 app.command()(demo.demo)
-app.add_typer(bench.app, name="bench")
+app.command()(bench)
 app.add_typer(config.app, name="config")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command()

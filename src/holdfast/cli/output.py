@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from ..config import Config, Resolved, load
+from ..config import SETTINGS, Config, Resolved, load, suggest
 from ..errors import BadInput
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -31,9 +31,12 @@ def resolve(settings: list[str] | None, **flags: Any) -> Resolved:
     """Load the configuration with the flags of a command on top."""
     for text in settings or []:
         name, equals, value = text.partition("=")
+        name = name.strip().replace("-", "_")
         if not equals:
             raise BadInput(f"--set {text}: write it like --set deadline=5s")
-        flags[name.strip().replace("-", "_")] = value.strip()
+        if name not in SETTINGS:
+            raise BadInput(f"--set {text}: there is no setting {name!r}{suggest(name)}")
+        flags[name] = value.strip()
     return load(flags=flags)
 
 

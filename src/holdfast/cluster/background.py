@@ -39,8 +39,9 @@ def down(config: Config) -> Session:
     with launch.locked(parent):
         session = sessions.read(directory)
         launch.end(directory, session)
-    with contextlib.suppress(OSError):  # other sessions may be there
-        parent.rmdir()
+    if not config.run_dir:  # a directory of our own making
+        with contextlib.suppress(OSError):  # other sessions may be there
+            parent.rmdir()
     return session
 
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -35,12 +35,12 @@ _END_WITHIN = 5.0
 class Launched:
     """An agent that was started by this process, and is perhaps not ready yet."""
 
-    def __init__(self, settings: AgentSettings, log: Path) -> None:
+    def __init__(self, settings: AgentSettings, log: Path, under: Sequence[str] = ()) -> None:
         self.settings = settings
         self.log = log
         with log.open("ab") as stderr:
             self.process = subprocess.Popen(
-                _AGENT,
+                [*under, *_AGENT],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
@@ -115,10 +115,13 @@ class Recipe(msgspec.Struct, frozen=True):
     nodes: int
     lifeline: bool
 
-    def launch(self, index: int, port: int | None = None) -> Launched:
-        """Start the agent of one node, on `port` if that is given and free."""
+    def launch(self, index: int, port: int | None = None, under: Sequence[str] = ()) -> Launched:
+        """Start the agent of one node, on `port` if that is given and free.
+
+        `under` is a command that runs another, e.g. strace with its options.
+        """
         settings = self._settings(index, () if port is None else (port,))
-        return Launched(settings, self.directory / f"{settings.node}.log")
+        return Launched(settings, self.directory / f"{settings.node}.log", under)
 
     def _settings(self, index: int, ports: tuple[int, ...]) -> AgentSettings:
         config, name, node = self.config, self.directory.name, f"node-{index}"
@@ -144,8 +147,8 @@ class Recipe(msgspec.Struct, frozen=True):
 
 def start(recipe: Recipe) -> tuple[Session, list[Launched]]:
     """Start all agents of a session whose directory is new and empty; all or none."""
-    if not 1 <= recipe.nodes <= 1024:
-        raise BadInput(f"{recipe.nodes} nodes; start 1 to 1024 on one host")
+    if not isinstance(recipe.nodes, int) or not 1 <= recipe.nodes <= 1024:
+        raise BadInput(f"{recipe.nodes!r} nodes; start 1 to 1024 on one host")
     sessions.write_key(recipe.directory, recipe.key)
     launched: list[Launched] = []
     try:
@@ -153,7 +156,13 @@ def start(recipe: Recipe) -> tuple[Session, list[Launched]]:
             launched.append(recipe.launch(index))
         members = tuple(agent.wait_ready() for agent in launched)
         processes = {agent.settings.node: agent.as_process() for agent in launched}
-        session = Session(recipe.directory.name, time.time(), View(members), processes)
+        session = Session(
+            recipe.directory.name,
+            time.time(),
+            View(members),
+            processes,
+            recipe.config.virtual_nodes,
+        )
         sessions.write(recipe.directory, session)
         tell_view(session.view, recipe.key)
     except BaseException:

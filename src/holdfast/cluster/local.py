@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from .. import config as settings
 from ..errors import BadInput
 from . import launch
@@ -60,8 +62,9 @@ class LocalAgents:
 
     def __init__(self, nodes: int = 4, **arguments: Any) -> None:
         self.config = settings.load(arguments=arguments).config
-        base = self.config.run_dir or None
-        self.directory = Path(tempfile.mkdtemp(prefix="holdfast-", dir=base))
+        if self.config.run_dir:
+            sessions.make_private(Path(self.config.run_dir))
+        self.directory = Path(tempfile.mkdtemp(prefix="holdfast-", dir=self.config.run_dir or None))
         self._launched: list[Launched] = []
         self._recipe = Recipe(self.config, self.directory, secrets.token_bytes(32), nodes, True)
         try:
@@ -107,7 +110,7 @@ class LocalAgents:
         self._launched[node] = launched
         view = self._session.view.replace(launched.wait_ready())
         processes = self._session.processes | {old.settings.node: launched.as_process()}
-        self._session = Session(self._session.name, self._session.created, view, processes)
+        self._session = replace(self._session, view=view, processes=processes)
         sessions.write(self.directory, self._session)
         launch.tell_view(view, self._recipe.key)
 

@@ -44,12 +44,13 @@ class Peers:
     """Routing for one client: a view, its ring, and the nodes to avoid. Safe for threads."""
 
     def __init__(self, directory: Path, config: Config, node: str = "") -> None:
-        self._virtual_nodes = config.virtual_nodes
+        session = sessions.read(directory)
+        self._virtual_nodes = session.virtual_nodes
         self.deadline = config.deadline
         self.client = Client(sessions.read_key(directory))
         self._avoided = Avoided(config.avoid)
         self._refreshed = 0.0
-        view = sessions.read(directory).view
+        view = session.view
         wanted = node or config.node
         if wanted and view.node(wanted) is None:
             names = ", ".join(member.node for member in view.members)
@@ -132,6 +133,12 @@ class Peers:
                 f"{len(routes.members)} are there{cause}"
             )
         return sorted(left, key=self._avoids)[:copies] if self._avoided else left[:copies]
+
+    def node_at(self, error: HoldfastError) -> str:
+        """Return the node where an error happened, as far as it is known."""
+        at = getattr(error, "at", "")
+        member = self._routes.by_address.get(at)
+        return member.node if member is not None else at
 
     def failed(self, error: HoldfastError) -> Member | None:
         """Note who failed a request, by where the error happened; gives the member if known."""

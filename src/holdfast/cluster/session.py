@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from ..config import Config
-from ..errors import Damaged, NoSession, Refused
+from ..errors import BadInput, Damaged, NoSession, Refused
 from ..membership.view import View
 
 
@@ -44,6 +44,7 @@ class Session(msgspec.Struct, frozen=True):
     created: float
     view: View
     processes: dict[str, Process]  # by node
+    virtual_nodes: int  # of the ring: all clients must agree
 
 
 def run_dir(config: Config) -> Path:
@@ -58,8 +59,13 @@ def run_dir(config: Config) -> Path:
 
 def make_private(path: Path) -> None:
     """Make directory `path`, or check that it is ours alone."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    info = path.lstat()
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        info = path.lstat()
+    except OSError as error:
+        raise BadInput(
+            f"no session can lie in {path}: {error.strerror}; set another run_dir"
+        ) from None
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
         raise Refused(f"{path} must be a directory of yours with mode 0700; set another run_dir")
 

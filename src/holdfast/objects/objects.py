@@ -16,6 +16,7 @@ from ..errors import (
     BadInput,
     Busy,
     Damaged,
+    Full,
     HoldfastError,
     NotFound,
     TryAgain,
@@ -63,9 +64,10 @@ class Objects:
         name = encode_key(key)
         if tier not in _TIERS:
             raise BadInput(f"there is no tier {tier!r}; use 'memory' or 'disk'")
-        if copies < 1:
-            raise BadInput(f"{copies} copies; ask for at least 1")
+        if not isinstance(copies, int) or copies < 1:
+            raise BadInput(f"{copies!r} copies; ask for a whole number, at least 1")
         failed: dict[str, HoldfastError] = {}
+        damaged = False
         patience = time.monotonic() + self._peers.deadline * copies
         while True:
             first, *others = self._peers.choose(name, copies, failed)
@@ -85,9 +87,13 @@ class Objects:
                     raise
                 failed[member.node] = error
                 self._peers.refresh()
-            except (TypeError, BufferError, ValueError) as error:
-                if isinstance(error, HoldfastError):
+            except (Full, Damaged) as error:
+                # A copy from before that went bad has been dropped by now: once more is enough.
+                if isinstance(error, Full) or damaged:
+                    error.args = (f"{self._peers.node_at(error)}: {error}",)
                     raise
+                damaged = True
+            except (TypeError, BufferError) as error:
                 raise BadInput(
                     f"the data of {key!r} must be a contiguous buffer: {error}"
                 ) from None
@@ -104,7 +110,10 @@ class Objects:
         """Receive an object into a writable buffer of at least its size; return its size."""
         name = encode_key(key)
         client, deadline = self._peers.client, self._peers.deadline
-        return self._find(name, lambda at: client.get_into(at, name, out, deadline=deadline))
+        try:
+            return self._find(name, lambda at: client.get_into(at, name, out, deadline=deadline))
+        except (TypeError, BufferError) as error:
+            raise BadInput(f"`out` must be a writable, contiguous buffer: {error}") from None
 
     def view(self, key: str | bytes) -> memoryview:
         """Return the bytes of an object read-only, mapped without a copy where they lie here."""
@@ -201,7 +210,9 @@ class Objects:
 
 def encode_key(key: str | bytes) -> bytes:
     """Return a key as it travels; text is UTF-8."""
-    name = key.encode("utf-8", "surrogateescape") if isinstance(key, str) else bytes(key)
+    if not isinstance(key, (str, bytes)):
+        raise BadInput(f"a key is a str or bytes, not {type(key).__name__}")
+    name = key.encode("utf-8", "surrogateescape") if isinstance(key, str) else key
     if not 1 <= len(name) <= MAX_KEY:
         raise BadInput(f"a key has 1 to {MAX_KEY} bytes, this one {len(name)}")
     return name

@@ -2,44 +2,61 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
+from ...errors import BadInput
+from ..output import AsJson, print_json
+from . import baselines, machine, page
 from .figures import Report
 from .report import print_report
 
 #: Name of a benchmark -> the module that runs it, imported when asked for.
-BENCHES: dict[str, str] = {"replicas": "holdfast.cli.bench.replicas"}
-
-app = typer.Typer(help="Measure this machine: ratios against what the machine or a peer can do.")
-
-
-def load(name: str) -> Callable[[], Report]:
-    """Return the function that runs benchmark `name`."""
-    run: Callable[[], Report] = import_module(BENCHES[name]).run
-    return run
+BENCHES: dict[str, str] = {
+    "core": "holdfast.cli.bench.core",
+    "replicas": "holdfast.cli.bench.replicas",
+}
 
 
-def _register(name: str) -> None:
-    @app.command(name)
-    def bench(
-        as_json: Annotated[bool, typer.Option("--json", help="Print figures as JSON.")] = False,
-    ) -> None:
-        report = load(name)()
-        if as_json:
-            sys.stdout.write(
-                msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
-            )
-        else:
+def measure(name: str) -> Report:
+    """Run benchmark `name`."""
+    report: Report = import_module(BENCHES[name]).run()
+    return report
+
+
+def bench(
+    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(BENCHES)}, all.")],
+    as_json: AsJson = False,
+    record: Annotated[
+        bool, typer.Option("--record", help="Keep the baselines as this machine's (developers).")
+    ] = False,
+    write: Annotated[
+        Path | None, typer.Option(help="With `all`: also write the page of results there.")
+    ] = None,
+) -> None:
+    """Measure this machine: ratios against what the machine or a peer can do."""
+    if name not in BENCHES and name != "all":
+        raise BadInput(f"there is no benchmark {name!r}; choose one of {', '.join(BENCHES)}, all")
+    if write is not None and name != "all":
+        raise BadInput("--write makes the page of all benchmarks; use it with `holdfast bench all`")
+    if write is not None and not write.parent.is_dir():
+        raise BadInput(f"cannot write {write}: there is no directory {write.parent}")
+    if record:
+        baselines.check_checkout()
+
+    here = machine.fingerprint()
+    known = baselines.recorded(here)
+    names = list(BENCHES) if name == "all" else [name]
+    reports = [baselines.judge(measure(each), known) for each in names]
+    if record:
+        baselines.record(here, reports)
+    if write is not None:
+        write.write_text(page.render(reports, machine.describe()), encoding="utf-8")
+    if as_json:
+        print_json(reports if name == "all" else reports[0])
+    else:
+        for report in reports:
             print_report(report)
-
-    bench.__doc__ = f"Run the {name} benchmark."
-
-
-for _name in BENCHES:
-    _register(_name)

@@ -15,15 +15,21 @@ class Figure(msgspec.Struct, frozen=True):
     met: bool | None
     compared_with: str
 
+    def text(self) -> str:
+        """Return the value with its unit, for people."""
+        return "not measured" if self.value is None else f"{self.value:.3g} {self.unit}".rstrip()
 
-def at_most(name: str, value: float, limit: float, unit: str, compared_with: str) -> Figure:
-    """Return a figure that must not exceed `limit`."""
-    return Figure(name, value, unit, f"at most {limit:g}", value <= limit, compared_with)
+
+def at_most(name: str, value: float | None, limit: float, unit: str, compared_with: str) -> Figure:
+    """Return a figure that must not exceed `limit`; None could not be measured."""
+    met = None if value is None else value <= limit
+    return Figure(name, value, unit, f"at most {limit:g}", met, compared_with)
 
 
-def at_least(name: str, value: float, limit: float, unit: str, compared_with: str) -> Figure:
-    """Return a figure that must reach `limit`."""
-    return Figure(name, value, unit, f"at least {limit:g}", value >= limit, compared_with)
+def at_least(name: str, value: float | None, limit: float, unit: str, compared_with: str) -> Figure:
+    """Return a figure that must reach `limit`; None could not be measured."""
+    met = None if value is None else value >= limit
+    return Figure(name, value, unit, f"at least {limit:g}", met, compared_with)
 
 
 def shown(name: str, value: float, unit: str, compared_with: str = "") -> Figure:
@@ -32,9 +38,14 @@ def shown(name: str, value: float, unit: str, compared_with: str = "") -> Figure
 
 
 class Report(msgspec.Struct, frozen=True):
-    """One run of a benchmark; `invalid` says why its figures should not be quoted, if so."""
+    """One run of a benchmark; `invalid` says why its figures should not be quoted, if so.
+
+    `baselines` are the rates, per second, of the programs that do not change with Holdfast: when
+    they fall, it is the machine that was slow.
+    """
 
     bench: str
     figures: list[Figure]
+    baselines: dict[str, float] = {}
     invalid: list[str] = []
     notes: list[str] = []

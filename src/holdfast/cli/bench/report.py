@@ -16,8 +16,8 @@ def print_report(report: Report) -> None:
     for column in ("figure", "value", "target", "met", "compared with"):
         table.add_column(column)
     for figure in report.figures:
-        value = "not measured" if figure.value is None else f"{figure.value:.4g} {figure.unit}"
-        table.add_row(figure.name, value, figure.target, _MET[figure.met], figure.compared_with)
+        cells = (figure.name, figure.text(), figure.target, _MET[figure.met])
+        table.add_row(*cells, figure.compared_with)
     console = Console()
     console.print(table)
     for reason in report.invalid:

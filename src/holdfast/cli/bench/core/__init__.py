@@ -1,0 +1,20 @@
+"""`holdfast bench core`: agents that store and move objects, against what the machine can do."""
+
+from __future__ import annotations
+
+from ..figures import Report
+from . import agents, puts, redis, round_trips, transfers
+from .stage import Stage
+
+
+def run() -> Report:
+    """Measure the core; takes about two minutes."""
+    with Stage() as stage:
+        parts = [part.run(stage) for part in (round_trips, transfers, redis, puts)]
+    parts.append(agents.run())
+    return Report(
+        "core",
+        [figure for part in parts for figure in part.figures],
+        {name: rate for part in parts for name, rate in part.baselines.items()},
+        notes=[note for part in parts for note in part.notes],
+    )

@@ -1,0 +1,102 @@
+import subprocess
+import sys
+
+import pytest
+
+import holdfast.cli.bench as command
+from holdfast.cli.bench import baselines, programs
+from holdfast.cli.bench.figures import Report, at_most
+from holdfast.cli.main import main
+
+
+def holdfast(*arguments):
+    call = "import sys; from holdfast.cli.main import main; main()"
+    return subprocess.run([sys.executable, "-c", call, *arguments], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nonsense"], "there is no benchmark 'nonsense'; choose one of core"),
+        (["core", "--write", "x.md"], "use it with `holdfast bench all`"),
+        (["all", "--write", "no/such/place/x.md"], "there is no directory no/such/place"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments, sentence):
+    done = holdfast("bench", *arguments)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_record_outside_a_checkout_is_refused_before_anything_runs(tmp_path):
+    call = "from holdfast.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", call, "bench", "core", "--record"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "run it at the top of a source checkout" in done.stderr
+
+
+@pytest.fixture
+def canned(monkeypatch):
+    """Replaces the measuring, and nothing else, by a report that is there at once."""
+    report = Report("core", [at_most("get", 1.0, 2.0, "x", "raw")], {"raw": 5.0})
+    monkeypatch.setattr(command, "measure", lambda name: report)
+    monkeypatch.setattr(baselines, "recorded", lambda machine: {"raw": 10.0})
+
+
+def run(monkeypatch, *arguments):
+    monkeypatch.setattr(sys, "argv", ["holdfast", "bench", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return ended.value.code
+
+
+def test_json_is_all_there_is_on_standard_output(canned, monkeypatch, capsys):
+    import json
+
+    assert run(monkeypatch, "core", "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["bench"] == "core"
+    assert answer["figures"][0]["met"] is True
+    assert "raw reached 0.50" in answer["invalid"][0]
+
+
+def test_all_writes_the_page(canned, monkeypatch, capsys, tmp_path):
+    assert run(monkeypatch, "all", "--write", str(tmp_path / "page.md")) == 0
+    text = (tmp_path / "page.md").read_text()
+    assert "## core" in text
+    assert "This run is invalid" in text
+    assert "holdfast bench core" in capsys.readouterr().out
+
+
+def test_the_programs_are_installed_and_answer(tmp_path):
+    core, _ = programs.two_cores()
+    for name in ("blocking_server", "epoll_server"):
+        for address in (f"unix:{tmp_path}/{name}", "tcp:127.0.0.1:0"):
+            with programs.server(core, name, address, 100_000) as bound:
+                pace = programs.client(core, "raw_client", bound, 100_000, 2, 1)
+                assert pace.per_second > 0
+                assert pace.seconds > 0
+
+
+def test_get_loop_gets_and_notices_a_wrong_size(tmp_path):
+    import holdfast
+    from holdfast.cluster.session import read_key
+    from holdfast.errors import HoldfastError
+
+    core, _ = programs.two_cores()
+    with holdfast.local_cluster(nodes=1) as cluster:
+        cluster.connect().objects.put("k", b"x" * 1000, copies=1)
+        key, member = read_key(cluster.directory), cluster.session.view.members[0]
+        for address in (member.socket, member.address):
+            assert (
+                programs.client(core, "get_loop", address, "k", 1000, 2, 1, stdin=key).seconds > 0
+            )
+        with pytest.raises(HoldfastError, match="another size"):
+            programs.client(core, "get_loop", member.socket, "k", 999, 1, 1, stdin=key)

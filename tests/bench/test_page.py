@@ -1,0 +1,32 @@
+from datetime import datetime, timezone
+
+from holdfast.cli.bench.figures import Report, at_least, at_most
+from holdfast.cli.bench.page import render
+
+WHEN = datetime(2026, 1, 2, 3, 4, tzinfo=timezone.utc)
+
+
+def page(report):
+    return render([report], "a machine", "abc123", WHEN)
+
+
+def test_the_page_says_when_and_where_and_what():
+    figures = [
+        at_most("get | small", 1.5, 2, "x its time", "ping-pong"),
+        at_least("rate", 0.5, 2, "x its rate", "Redis"),
+        at_least("other", None, 2, "x its rate", "Redis"),
+    ]
+    text = page(Report("core", figures, {"raw": 12345.6}, notes=["Something is missing."]))
+    assert "- date: 2026-01-02 03:04 UTC\n- commit: `abc123`\n- machine: a machine\n" in text
+    assert "## core\n" in text
+    assert "| get \\| small | 1.5 x its time | at most 2 | yes | ping-pong |\n" in text
+    assert "| rate | 0.5 x its rate | at least 2 | **no** | Redis |\n" in text
+    assert "| other | not measured | at least 2 |  | Redis |\n" in text
+    assert "- raw: 12,346\n" in text
+    assert text.endswith("Something is missing.\n")
+    assert "invalid" not in text
+
+
+def test_an_invalid_run_is_marked():
+    text = page(Report("core", [], invalid=["it was busy"]))
+    assert '!!! warning "This run is invalid"\n\n    - it was busy\n' in text

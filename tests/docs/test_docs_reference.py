@@ -1,0 +1,219 @@
+"""The reference pages say what the code says."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import typer
+from docs_pages import DOCS, ROOT
+
+import holdfast
+from holdfast import _core, errors
+from holdfast.agent.control import AgentStatus
+from holdfast.cli.bench.figures import Figure, Report
+from holdfast.cli.config import Shown
+from holdfast.cli.main import app
+from holdfast.cli.session import NodeStatus, SessionStatus
+from holdfast.cluster.local import Node
+from holdfast.config import SETTINGS
+from holdfast.membership.view import Member, View
+from holdfast.objects import Listing, ObjectInfo, Objects
+
+REFERENCE = DOCS / "reference"
+
+
+def section(page: Path, heading: str) -> str:
+    """Return the text below a heading, up to the next one of its rank or above."""
+    match = re.search(rf"^(#+) {re.escape(heading)}$", page.read_text(), re.MULTILINE)
+    assert match, f"{page.name} has no heading {heading!r}"
+    rest = page.read_text()[match.end() :]
+    return re.split(rf"^#{{1,{len(match[1])}}} ", rest, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def rows(text: str) -> list[list[str]]:
+    """Return the cells of all table rows, without the backquotes around a cell."""
+    lines = [line for line in text.splitlines() if line.startswith("|") and "---" not in line]
+    return [[cell.strip().strip("`") for cell in line.strip("|").split("|")] for line in lines]
+
+
+def error_classes() -> dict[str, type[errors.HoldfastError]]:
+    return {
+        name: value
+        for name, value in vars(errors).items()
+        if inspect.isclass(value) and issubclass(value, errors.HoldfastError)
+    }
+
+
+# ---- settings
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    table = section(REFERENCE / "configuration.md", "All settings")
+    documented = {row[0]: row[1] for row in rows(table)[1:]}
+    assert documented == {name: one.default or "empty" for name, one in SETTINGS.items()}
+
+
+# ---- command line
+
+
+def leaf_commands(command: Any, name: str) -> dict[str, Any]:
+    if not hasattr(command, "commands"):
+        return {name: command}
+    found = {}
+    for word, one in command.commands.items():
+        found |= leaf_commands(one, f"{name} {word}")
+    return found
+
+
+COMMANDS = leaf_commands(typer.main.get_command(app), "holdfast")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_documented_with_its_options(name: str) -> None:
+    [page] = [p for p in sorted(REFERENCE.glob("*.md")) if f"## `{name}`\n" in p.read_text()]
+    text = section(page, f"`{name}`")
+    options = [one for one in COMMANDS[name].params if one.param_type_name == "option"]
+    names = {flag for one in options for flag in one.opts if flag != "--help"}
+    first_cells = {row[0].split()[0] for row in rows(text) if row[0].startswith("--")}
+    assert first_cells == names
+    for argument in (one for one in COMMANDS[name].params if one.param_type_name == "argument"):
+        assert f"`{argument.name.upper()}`" in text
+
+
+@pytest.mark.parametrize(
+    ("command", "prefix", "struct"),
+    [
+        ("up", "", View),
+        ("up", "members[].", Member),
+        ("status", "", SessionStatus),
+        ("status", "nodes[].", NodeStatus),
+        ("config show", "", Shown),
+        ("bench", "", Report),
+        ("bench", "figures[].", Figure),
+    ],
+)
+def test_json_fields_are_documented(
+    command: str, prefix: str, struct: type[msgspec.Struct]
+) -> None:
+    text = section(REFERENCE / "cli.md", f"`holdfast {command}`")
+    first_cells = {row[0] for row in rows(text)}
+    assert {prefix + field for field in struct.__struct_fields__} <= first_cells
+
+
+def test_tiers_and_counters_are_documented() -> None:
+    text = section(REFERENCE / "cli.md", "`holdfast status`")
+    with holdfast.local_cluster(nodes=1) as cluster:
+        key = bytes.fromhex((cluster.directory / "key").read_text())
+        socket = cluster.session.view.members[0].socket
+        answer = _core.Client(key).call(socket, "agent", "status", b"")
+    status = msgspec.msgpack.decode(answer, type=AgentStatus)
+    documented = set(re.findall(r"`(\w+)`", "".join(f"`{row[0]}`" for row in rows(text))))
+    assert set(status.counters) <= documented
+    for tier in status.tiers.values():
+        assert {f"nodes[].tiers.*.{field}" for field in tier} <= {row[0] for row in rows(text)}
+
+
+# ---- errors
+
+
+def test_the_tree_of_errors_is_the_one_in_the_code() -> None:
+    tree = re.search(r"::\n\n(.*?)\n\nEvery message", errors.__doc__ or "", re.DOTALL)
+    assert tree
+    page = (REFERENCE / "errors.md").read_text()
+    assert textwrap.dedent(tree[1]) in page
+    for name, kind in error_classes().items():
+        assert re.search(rf"\b{name}\b", tree[1])
+        for base in kind.__bases__:
+            if not issubclass(base, errors.HoldfastError):
+                assert base is Exception or f"({base.__name__})" in tree[1]
+
+
+def test_every_error_has_its_exit_code_and_its_number_on_the_wire() -> None:
+    numbers = _core.status_codes()
+    documented = {row[0]: (row[1], row[2]) for row in rows((REFERENCE / "errors.md").read_text())}
+    documented.pop("error")
+    assert documented == {
+        name: (str(kind.exit_code), str(numbers.get(name, "")))
+        for name, kind in error_classes().items()
+    }
+
+
+def test_exit_codes_agree_with_the_errors() -> None:
+    table = {
+        row[0]: set(re.findall(r"\w+", row[1]))
+        for row in rows(section(REFERENCE / "cli.md", "Exit codes"))[1:]
+    }
+    expected: dict[str, set[str]] = {"0": set(), "130": set()}
+    for name, kind in error_classes().items():
+        expected.setdefault(str(kind.exit_code), set()).add(name)
+    assert table == expected
+
+
+# ---- Python API
+
+
+def signature(function: Any) -> str:
+    """Return the parameters as the page writes them: names and defaults, no types."""
+    shown = []
+    for one in inspect.signature(function).parameters.values():
+        stars = {one.VAR_KEYWORD: "**", one.VAR_POSITIONAL: "*"}.get(one.kind, "")
+        default = "" if one.default is one.empty else f"={one.default!r}"
+        if one.name != "self":
+            shown.append(f"{stars}{one.name}{default}")
+    return f"({', '.join(shown)})"
+
+
+@pytest.mark.parametrize("kind", [holdfast.Job, Objects, holdfast.LocalCluster, Node])
+def test_public_members_are_documented(kind: type) -> None:
+    text = section(REFERENCE / "python.md", f"`{kind.__name__}`")
+    for name in (name for name in dir(kind) if not name.startswith("_")):
+        value = inspect.getattr_static(kind, name)
+        if inspect.isfunction(value):
+            assert f"### `{name}{signature(value)}`\n" in text
+        else:
+            assert f"| `{name}` |" in text
+
+
+def test_public_names_are_documented() -> None:
+    text = (REFERENCE / "python.md").read_text()
+    for name in holdfast.__all__:
+        value = getattr(holdfast, name)
+        title = f"holdfast.{name}{signature(value)}" if inspect.isfunction(value) else name
+        assert re.search(rf"^##+ `{re.escape(title)}`$", text, re.MULTILINE), title
+    for struct in (ObjectInfo, Listing):
+        assert f"## `{struct.__name__}`\n" in text
+    fields = {row[0] for row in rows(section(REFERENCE / "python.md", "`ObjectInfo`"))[1:]}
+    assert fields == set(ObjectInfo.__struct_fields__)
+
+
+# ---- protocol
+
+
+def enumerators(header: str, name: str) -> dict[str, int]:
+    body = re.search(rf"enum (?:class )?{name} [^{{]*{{(.*?)}};", header, re.DOTALL)
+    assert body
+    return {word: int(number) for word, number in re.findall(r"(\w+) = (\d+)", body[1])}
+
+
+def test_operations_flags_and_statuses_are_those_of_the_core() -> None:
+    page, header = REFERENCE / "protocol.md", (ROOT / "native/rpc/frame.hpp").read_text()
+    operations = {row[1]: int(row[0]) for row in rows(section(page, "Operations"))[1:]}
+    assert operations == {k.lower(): v for k, v in enumerators(header, "Op").items()}
+    flags = {int(row[0]) for row in rows(section(page, "Flags"))[1:]}
+    assert flags == set(enumerators(header, "Flag").values()) - {31}  # kAllFlags
+    statuses = {row[1]: int(row[0]) for row in rows(section(page, "Status"))[1:]}
+    assert statuses == _core.status_codes()
+
+
+def test_the_header_is_laid_out_as_in_the_core() -> None:
+    page, header = REFERENCE / "protocol.md", (ROOT / "native/rpc/frame.hpp").read_text()
+    table = rows(section(page, "Frame"))[1:15]
+    layout = [(int(row[0]), int(row[1])) for row in table if row[0].isdigit() and row[1].isdigit()]
+    written = re.findall(r"\b(\d+) [a-zA-Z][\w \-]*? u(\d+)\b", header.split("All numbers")[0])
+    assert sorted(layout) == sorted((int(at), int(bits) // 8) for at, bits in written)

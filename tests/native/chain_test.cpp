@@ -1,0 +1,176 @@
+// Puts along a chain of owners: all of them have it, or the sender hears who failed and why.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "support.hpp"
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+namespace {
+
+bool settled(Node& node) {
+    return eventually([&] {
+        return node.store().usage(Tier::Memory).reserved == 0 &&
+               node.store().usage(Tier::Disk).reserved == 0;
+    });
+}
+
+// A put whose body the test sends itself.
+struct SlowPut {
+    SlowPut(const std::string& address, const PutMessage& message, std::size_t size)
+        : fd(raw_connection(address)) {
+        Header header{.op = Op::Put,
+                      .flags = kAskFirst | kCrcFollows,
+                      .body_bytes = size,
+                      .patience_ms = 5000};
+        send_all(fd.get(), frame(header, message.encode()));
+        auto reply = decode_header(receive_some(fd.get(), kHeaderBytes).data());
+        REQUIRE(reply.ok());
+        REQUIRE(reply->has(kGoOn));
+    }
+    Fd fd;
+};
+
+}  // namespace
+
+TEST_CASE("two and three owners all hold what was acknowledged") {
+    Node a, b, c;
+    Remote remote(kKey);
+    for (std::size_t size : {0u, 1u, 1000u, 65'535u, 65'536u, 65'537u, 1'000'000u}) {
+        for (Tier tier : {Tier::Memory, Tier::Disk}) {
+            std::string key = std::to_string(size) + (tier == Tier::Disk ? "disk" : "memory");
+            std::string bytes = random_bytes(size, size);
+            REQUIRE(remote.put({a.tcp, b.local, c.tcp}, key, bytes, tier, kPatience).ok());
+            CHECK(remote.put({b.tcp, a.local}, key, bytes, tier, kPatience).ok());  // again
+            for (Node* node : {&a, &b, &c}) {
+                CHECK(*get(remote, node->tcp, {key}) == bytes);
+                CHECK(node->store().find(key)->tier == tier);
+                CHECK(node->store().find(key)->copies == 3);
+            }
+        }
+    }
+    CHECK((settled(a) && settled(b) && settled(c)));
+}
+
+TEST_CASE("other bytes under a taken key reach no owner behind the one that has it") {
+    Node a, b;
+    Remote remote(kKey);
+    for (std::size_t size : {std::size_t{1000}, std::size_t{2'000'000}}) {
+        std::string key = std::to_string(size), bytes = random_bytes(size, 1), other = bytes;
+        other.back() ^= 1;
+        REQUIRE(remote.put({a.tcp}, key, bytes, Tier::Memory, kPatience).ok());
+        Status refused = remote.put({a.tcp, b.tcp}, key, other, Tier::Memory, kPatience);
+        CHECK(refused.code() == Code::KeyExists);
+        CHECK(settled(b));
+        CHECK(b.store().find(key) == nullptr);  // else two copies would hold different bytes
+        CHECK(remote.put({b.tcp, a.tcp}, key, other, Tier::Memory, kPatience).code() ==
+              Code::KeyExists);
+        CHECK(b.store().find(key) == nullptr);
+        CHECK(remote.put({b.tcp, a.tcp}, key, bytes, Tier::Memory, kPatience).ok());
+    }
+}
+
+TEST_CASE("an owner that is gone or full is named") {
+    Node a, b, full(1 << 20);
+    auto gone = std::make_unique<Node>();
+    std::string address = gone->tcp;
+    gone.reset();
+    Remote remote(kKey);
+    for (std::size_t size : {std::size_t{50'000}, std::size_t{2'000'000}}) {
+        std::string bytes = random_bytes(size, 1);
+        Status status = remote.put({a.tcp, b.tcp, address}, "key", bytes, Tier::Memory, kPatience);
+        CHECK(status.code() == Code::Unavailable);
+        CHECK(status.at() == address);
+        CHECK(a.store().find("key") == nullptr);
+        CHECK(b.store().find("key") == nullptr);
+    }
+    std::string bytes = random_bytes(2'000'000, 1);
+    Status status = remote.put({a.tcp, full.tcp, b.tcp}, "key", bytes, Tier::Memory, kPatience);
+    CHECK(status.code() == Code::Full);
+    CHECK(status.at() == full.tcp);
+    CHECK((settled(a) && settled(b) && settled(full)));
+}
+
+TEST_CASE("the last owner dies in the middle of a put") {
+    Node a, b;
+    auto c = std::make_unique<Node>();
+    std::string bytes = random_bytes(8'000'000, 1), last = c->tcp;
+    SlowPut put(a.local, {"key", Tier::Memory, 3, {b.tcp, last}}, bytes.size());
+    REQUIRE(send_all(put.fd.get(), bytes.substr(0, 2'000'000)));
+    c.reset();
+    std::uint32_t crc = crc32c(0, bytes.data(), bytes.size());
+    REQUIRE(send_all(put.fd.get(), bytes.substr(2'000'000)));
+    REQUIRE(send_all(put.fd.get(), MetaWriter().number(crc).take()));
+    std::string reply;
+    eventually([&] { return !(reply = receive_some(put.fd.get(), 4096)).empty(); });
+    auto header = decode_header(reply.data());
+    REQUIRE(header.ok());
+    CHECK(header->status == Code::Unavailable);
+    MetaReader meta(std::string_view(reply).substr(kHeaderBytes));
+    CHECK(meta.text() == last);
+    CHECK((settled(a) && settled(b)));
+    CHECK(a.store().find("key") == nullptr);
+    CHECK(b.store().find("key") == nullptr);
+}
+
+TEST_CASE("a sender that dies in the middle leaves nothing reserved anywhere") {
+    Node a, b, c;
+    {
+        SlowPut put(a.local, {"key", Tier::Memory, 3, {b.tcp, c.tcp}}, 10'000'000);
+        REQUIRE(send_all(put.fd.get(), std::string(3'000'000, 'x')));
+        for (Node* node : {&a, &b, &c}) CHECK(node->store().usage(Tier::Memory).reserved > 0);
+    }
+    for (Node* node : {&a, &b, &c}) {
+        CHECK(settled(*node));
+        CHECK(files_in(node->tier(Tier::Memory)) == 0);
+    }
+    Remote remote(kKey);
+    CHECK(remote.put({a.tcp, b.tcp, c.tcp}, "key", "bytes", Tier::Memory, kPatience).ok());
+}
+
+TEST_CASE("bytes that do not match the sender's checksum are stored nowhere") {
+    Node a, b;
+    std::string bytes = random_bytes(1'000'000, 1);
+    SlowPut put(a.local, {"key", Tier::Memory, 2, {b.tcp}}, bytes.size());
+    REQUIRE(send_all(put.fd.get(), bytes));
+    REQUIRE(send_all(put.fd.get(), "oops"));
+    std::string reply = receive_some(put.fd.get(), 4096);
+    REQUIRE(reply.size() >= kHeaderBytes);
+    CHECK(decode_header(reply.data())->status == Code::Damaged);
+    CHECK((settled(a) && settled(b)));
+    CHECK(a.store().find("key") == nullptr);
+    CHECK(b.store().find("key") == nullptr);
+}
+
+TEST_CASE("chains in opposite directions do not block each other") {
+    Node a, b, c;
+    std::atomic<int> wrong{0}, stored{0};
+    std::vector<std::thread> threads;
+    const std::vector<std::string> ways[] = {
+        {a.tcp, b.tcp, c.tcp}, {c.tcp, b.tcp, a.tcp}, {b.tcp, a.tcp}, {a.tcp, b.tcp}};
+    Remote remote(kKey);
+    // More than a lane has threads, so that every lane is in demand everywhere.
+    for (int t = 0; t < 40; ++t) {
+        threads.emplace_back([&, t] {
+            for (int i = 0; i < 2; ++i) {
+                std::string key = std::to_string(t) + "/" + std::to_string(i);
+                std::string bytes =
+                    random_bytes(i == 0 ? 10'000 : 300'000, static_cast<std::uint64_t>(t));
+                auto& way = ways[t % 4];
+                if (!remote.put(way, key, bytes, Tier::Memory, kPatience).ok())
+                    ++wrong;
+                else
+                    ++stored;
+                auto got = get(remote, way.back(), {key});
+                if (!got.ok() || *got != bytes) ++wrong;
+            }
+        });
+    }
+    for (auto& thread : threads) thread.join();
+    CHECK(wrong == 0);
+    CHECK(stored == 80);
+}

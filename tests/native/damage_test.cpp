@@ -1,0 +1,151 @@
+// Storage that fails underneath the store: what is bad is found, counts as lost, is never served.
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "store/scrub.hpp"
+#include "support.hpp"
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+namespace {
+
+std::string path_of(StoreDir& place, const std::string& key) {
+    ObjectPtr object = place.store->find(key);
+    REQUIRE(object);
+    return place.tier(object->tier) + "/" + object->name;
+}
+
+// Changes one byte in a file that nobody may write.
+void flip(const std::string& path, off_t at) {
+    REQUIRE(::chmod(path.c_str(), 0600) == 0);
+    Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    char byte;
+    REQUIRE(::pread(file.get(), &byte, 1, at) == 1);
+    byte = static_cast<char>(byte ^ 1);
+    REQUIRE(::pwrite(file.get(), &byte, 1, at) == 1);
+}
+
+}  // namespace
+
+TEST_CASE("verify finds a changed byte, and the object is lost") {
+    for (Tier tier : {Tier::Memory, Tier::Disk}) {
+        StoreDir place;
+        std::string bytes = random_bytes(300'000, 1);
+        REQUIRE(put_as(*place.store, {.key = "key", .tier = tier}, bytes).ok());
+        CHECK(place.store->verify(place.store->find("key")).ok());
+        flip(path_of(place, "key"), 250'000);
+        CHECK(place.store->verify(place.store->find("key")).code() == Code::Damaged);
+        CHECK(place.store->find("key") == nullptr);
+        CHECK(place.store->counters().damaged == 1);
+        CHECK(files_in(place.tier(tier)) == 0);
+        CHECK(place.store->usage(tier).occupied + place.store->usage(tier).reserved == 0);
+        CHECK(put_as(*place.store, {.key = "key", .tier = tier}, bytes).ok());
+        CHECK(contents(*place.store, "key") == bytes);
+    }
+}
+
+TEST_CASE("a scrub finds what went bad by itself") {
+    StoreDir place;
+    for (int i = 0; i < 100; ++i)
+        REQUIRE(put(*place.store, "key" + std::to_string(i), random_bytes(70'000, 1)).ok());
+    flip(path_of(place, "key77"), 69'999);
+    {
+        Scrub scrub(*place.store, 1 << 30);
+        CHECK(eventually([&] { return place.store->counters().damaged > 0; }));
+    }
+    CHECK(place.store->find("key77") == nullptr);
+    CHECK(place.store->usage(Tier::Memory).objects == 99);
+}
+
+TEST_CASE("a file that is cut short or gone counts as lost") {
+    StoreDir place;
+    std::string bytes = random_bytes(100'000, 1);
+    REQUIRE(put(*place.store, "cut", bytes).ok());
+    REQUIRE(put(*place.store, "gone", bytes).ok());
+    REQUIRE(::truncate(path_of(place, "cut").c_str(), 99'999) == 0);
+    REQUIRE(::unlink(path_of(place, "gone").c_str()) == 0);
+    for (std::string key : {"cut", "gone"}) {
+        auto file = place.store->open_file(place.store->find(key));
+        CHECK(file.status().code() == Code::NotFound);
+        CHECK(place.store->find(key) == nullptr);
+        CHECK(put(*place.store, key, bytes).ok());
+    }
+    CHECK(place.store->counters().damaged == 2);
+}
+
+TEST_CASE("nobody is refused a key for the sake of a copy that went bad") {
+    StoreDir place;
+    std::string bytes = random_bytes(100'000, 1);
+    REQUIRE(put(*place.store, "key", bytes).ok());
+    flip(path_of(place, "key"), 5);
+    CHECK(put(*place.store, "key", bytes).status().code() == Code::Damaged);  // says: put it again
+    CHECK(put(*place.store, "key", bytes).ok());
+    CHECK(contents(*place.store, "key") == bytes);
+}
+
+TEST_CASE("a tier removed underneath gives clear errors, and the other goes on") {
+    StoreDir place;
+    std::string bytes = random_bytes(100'000, 1);
+    REQUIRE(put(*place.store, "key", bytes).ok());
+    auto writer = place.store->create({.key = "half", .size = bytes.size()});
+    REQUIRE(writer.ok());
+    REQUIRE(writer->append(bytes.data(), bytes.size()).ok());
+    std::filesystem::remove_all(place.tier(Tier::Memory));
+    auto object = writer->commit(crc32c(0, bytes.data(), bytes.size()));
+    CHECK(object.status().code() == Code::Damaged);
+    CHECK(object.status().message().find("removed underneath") != std::string::npos);
+    CHECK(put(*place.store, "new", bytes).status().code() == Code::Damaged);
+    CHECK(place.store->open_file(place.store->find("key")).status().code() == Code::NotFound);
+    CHECK(place.store->find("key") == nullptr);
+    CHECK(put_as(*place.store, {.key = "key", .tier = Tier::Disk}, bytes).ok());
+    CHECK(contents(*place.store, "key") == bytes);
+    CHECK(place.store->usage(Tier::Memory).occupied == 0);
+}
+
+TEST_CASE("a directory that nobody may write to gives a clear error") {
+    StoreDir place;
+    if (::geteuid() == 0) {
+        MESSAGE("skipped: root may write to every directory");
+        return;
+    }
+    REQUIRE(::chmod(place.tier(Tier::Memory).c_str(), 0500) == 0);
+    auto refused = put(*place.store, "key", random_bytes(100'000, 1));
+    CHECK(refused.status().code() == Code::Damaged);
+    CHECK(refused.status().message().find("Permission denied") != std::string::npos);
+    CHECK(place.store->usage(Tier::Memory).reserved == 0);
+    REQUIRE(::chmod(place.tier(Tier::Memory).c_str(), 0700) == 0);
+}
+
+TEST_CASE("a file system that is full, or turns read-only, gives a clear error") {
+    TempDir dir;
+    std::string mount = dir / "tiny";
+    REQUIRE(::mkdir(mount.c_str(), 0700) == 0);
+    if (::mount("tmpfs", mount.c_str(), "tmpfs", 0, "size=256k") != 0) {
+        MESSAGE("skipped: mounting a small tmpfs needs root");
+        return;
+    }
+    struct Unmount {
+        std::string path;
+        ~Unmount() { ::umount2(path.c_str(), MNT_DETACH); }
+    } unmount{mount};
+    {
+        auto store = Store::open({{{mount + "/mem", 64 << 20}, {dir / "disk", 64 << 20}}});
+        REQUIRE(store.ok());
+        CHECK(put(**store, "fits", random_bytes(100'000, 1)).ok());
+        CHECK(put(**store, "large", random_bytes(400'000, 1)).status().code() == Code::Full);
+        CHECK((*store)->find("large") == nullptr);
+        CHECK((*store)->usage(Tier::Memory).reserved == 0);
+        CHECK(files_in(mount + "/mem") == 1);
+        CHECK(put(**store, "small", random_bytes(100'000, 2)).ok());
+        REQUIRE(::mount("tmpfs", mount.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "") == 0);
+        auto refused = put(**store, "late", random_bytes(70'000, 1));
+        CHECK(refused.status().code() == Code::Damaged);
+        CHECK(refused.status().message().find("Read-only file system") != std::string::npos);
+        CHECK(contents(**store, "fits") == random_bytes(100'000, 1));
+        REQUIRE(::mount("tmpfs", mount.c_str(), "tmpfs", MS_REMOUNT, "") == 0);
+    }
+    CHECK(files_in(mount) == 0);
+}

@@ -1,0 +1,80 @@
+// Frames of every operation, and ways to spoil them.
+#pragma once
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/crc32c.hpp"
+#include "rpc/frame.hpp"
+#include "store/messages.hpp"
+
+namespace holdfast::test {
+
+struct Sample {
+    Op op;
+    std::string meta;
+    std::string body;
+};
+
+inline std::vector<Sample> samples() {
+    PutMessage put{"key", Tier::Disk, 3, {"tcp:127.0.0.1:1", "unix:/nowhere"}};
+    FillMessage fill{"key", "/nowhere/file", {1, 2, 3, 4}, Tier::Memory};
+    ListReply list;
+    list.objects = {{"a", 1, 2, Tier::Memory, false, 1, 0}, {"b", 3, 4, Tier::Disk, true, 2, 5}};
+    return {
+        {Op::Put, put.encode(), "some bytes"},
+        {Op::Put, PutMessage{"key"}.encode(), "some bytes"},
+        {Op::Get, GetMessage{"key", 5, 10}.encode(), ""},
+        {Op::Fill, fill.encode(), ""},
+        {Op::Pull, PullMessage{"key", "tcp:127.0.0.1:1"}.encode(), ""},
+        {Op::Stat, KeyMessage{"key"}.encode(), ""},
+        {Op::List, ListMessage{"prefix", "after"}.encode(), ""},
+        {Op::Drop, KeyMessage{"victim"}.encode(), ""},
+        {Op::Pin, PinMessage{"key", true}.encode(), ""},
+        {Op::Verify, KeyMessage{"key"}.encode(), ""},
+        {Op::Call, CallMessage{"service", "method"}.encode(), "message"},
+        {Op::Get, ObjectInfo{"key", 1, 2, Tier::Disk, true, 3, 4}.encode(), ""},
+        {Op::List, list.encode(), ""},
+    };
+}
+
+// Flips, overwrites, inserts, removes, repeats; some edits write a tempting number.
+inline void mutate(std::string& bytes, std::mt19937_64& random) {
+    static constexpr std::uint64_t kTempting[] = {
+        0, 1, 0x7f, 0xff, 0xffff, 0x10000, 0x10001, 0x7fffffff, 0xffffffff, ~std::uint64_t{0}};
+    for (auto edits = 1 + random() % 4; edits > 0; --edits) {
+        std::size_t at = bytes.empty() ? 0 : random() % bytes.size();
+        switch (random() % 6) {
+            case 0:
+                if (!bytes.empty()) bytes[at] = static_cast<char>(bytes[at] ^ (1 << random() % 8));
+                break;
+            case 1:
+                if (!bytes.empty()) bytes[at] = static_cast<char>(random());
+                break;
+            case 2:
+                bytes.insert(at, random() % 20, static_cast<char>(random()));
+                break;
+            case 3:
+                bytes.erase(at, random() % 20);
+                break;
+            case 4:
+                bytes.append(bytes.substr(at, random() % 50));
+                break;
+            default: {
+                std::uint64_t number = kTempting[random() % std::size(kTempting)];
+                for (std::size_t i = 0; i < (1u << random() % 4) && at + i < bytes.size(); ++i)
+                    bytes[at + i] = static_cast<char>(number >> (8 * i));
+            }
+        }
+    }
+}
+
+// Puts the right checksum into a header that may be spoilt, so that the parsers behind it are
+// reached. The field is where rpc/frame.hpp says it is.
+inline void mend_checksum(std::string& head, std::string_view meta) {
+    std::uint32_t crc = crc32c(crc32c(0, head.data(), 40), meta.data(), meta.size());
+    for (std::size_t i = 0; i < 4; ++i) head[40 + i] = static_cast<char>(crc >> (8 * i));
+}
+
+}  // namespace holdfast::test

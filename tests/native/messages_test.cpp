@@ -1,0 +1,75 @@
+// The metas of all operations: written and read back; cut short, prolonged or absurd: refused.
+#include "store/messages.hpp"
+
+#include "rpc/wire.hpp"
+#include "support.hpp"
+
+using namespace holdfast;
+
+namespace {
+
+// Every proper prefix, and one byte too many, must be refused.
+template <typename Message>
+void check_exact(const Message& message) {
+    std::string meta = message.encode();
+    REQUIRE(Message::decode(meta).ok());
+    CHECK(Message::decode(meta).ok());
+    CHECK(Message::decode(meta)->encode() == meta);
+    for (std::size_t size = 0; size < meta.size(); ++size)
+        CHECK_FALSE(Message::decode(meta.substr(0, size)).ok());
+    CHECK_FALSE(Message::decode(meta + '\0').ok());
+}
+
+}  // namespace
+
+TEST_CASE("every message is read back, whole or not at all") {
+    check_exact(GetMessage{"key", 7, 9});
+    check_exact(FillMessage{"key", "/a/path", {1, 2, 3, 4}, Tier::Disk});
+    check_exact(PullMessage{"key", "tcp:1.2.3.4:5", Tier::Disk});
+    check_exact(KeyMessage{std::string("k\0\xff", 3)});
+    check_exact(PinMessage{"key", false});
+    check_exact(ListMessage{"prefix", "after"});
+    check_exact(CallMessage{"service", "method"});
+    check_exact(ObjectInfo{"key", 1, 2, Tier::Disk, true, 3, 4});
+}
+
+TEST_CASE("a put lists its owners, up to the limit") {
+    PutMessage message{"key", Tier::Disk, 3, {"unix:/a", "unix:/b"}};
+    auto decoded = PutMessage::decode(message.encode());
+    REQUIRE(decoded.ok());
+    CHECK(decoded->key == "key");
+    CHECK(decoded->tier == Tier::Disk);
+    CHECK(decoded->copies == 3);
+    CHECK(decoded->onward == message.onward);
+    message.onward.resize(kMaxCopies - 1);
+    CHECK(PutMessage::decode(message.encode()).ok());
+    message.onward.resize(kMaxCopies);
+    CHECK(PutMessage::decode(message.encode()).status().code() == Code::BadInput);
+}
+
+TEST_CASE("a list of objects is read back") {
+    ListReply reply;
+    reply.more = true;
+    reply.objects = {{"a", 1, 2, Tier::Memory, false, 1, 0}, {"b", 3, 4, Tier::Disk, true, 2, 5}};
+    auto decoded = ListReply::decode(reply.encode());
+    REQUIRE(decoded.ok());
+    CHECK(decoded->more);
+    CHECK(decoded->objects.size() == 2);
+    CHECK(decoded->encode() == reply.encode());
+    std::string bytes = reply.encode();
+    bytes.pop_back();
+    CHECK_FALSE(ListReply::decode(bytes).ok());
+}
+
+TEST_CASE("keys, tiers and choices outside their limits are refused") {
+    CHECK(KeyMessage::decode(KeyMessage{""}.encode()).status().code() == Code::BadInput);
+    CHECK(KeyMessage::decode(KeyMessage{std::string(kMaxKey, 'k')}.encode()).ok());
+    CHECK(KeyMessage::decode(KeyMessage{std::string(kMaxKey + 1, 'k')}.encode()).status().code() ==
+          Code::BadInput);
+    auto tier_7 = MetaWriter().text("k").text("from").number(std::uint8_t{7}).take();
+    CHECK(PullMessage::decode(tier_7).status().code() == Code::Damaged);
+    auto pin_2 = MetaWriter().text("k").number(std::uint8_t{2}).take();
+    CHECK(PinMessage::decode(pin_2).status().code() == Code::Damaged);
+    auto endless = MetaWriter().number(~std::uint32_t{0}).take() + "text";
+    CHECK(KeyMessage::decode(endless).status().code() == Code::Damaged);
+}

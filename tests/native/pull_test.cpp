@@ -1,0 +1,72 @@
+// Copies from agent to agent.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "support.hpp"
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+TEST_CASE("a pull makes an equal copy") {
+    Node a, b;
+    Remote remote(kKey);
+    for (std::size_t size : {std::size_t{0}, std::size_t{1000}, std::size_t{2'000'000}}) {
+        std::string key = std::to_string(size), bytes = random_bytes(size, size);
+        REQUIRE(remote.put({a.tcp}, key, bytes, Tier::Memory, kPatience).ok());
+        auto info = remote.pull(b.local, {key, a.tcp, Tier::Disk}, kPatience);
+        REQUIRE(info.ok());
+        CHECK(info->size == size);
+        CHECK(info->tier == Tier::Disk);
+        CHECK(info->crc == a.store().find(key)->crc);
+        CHECK(*get(remote, b.tcp, {key}) == bytes);
+        CHECK(remote.pull(b.local, {key, a.tcp, Tier::Disk}, kPatience).ok());  // has it by now
+    }
+}
+
+TEST_CASE("a pull from one who lacks it, is gone or has a bad copy stores nothing") {
+    Node a, b;
+    auto gone = std::make_unique<Node>();
+    std::string address = gone->tcp;
+    gone.reset();
+    Remote remote(kKey);
+    CHECK(remote.pull(b.local, {"key", a.tcp}, kPatience).status().code() == Code::NotFound);
+    auto unavailable = remote.pull(b.local, {"key", address}, kPatience);
+    CHECK(unavailable.status().code() == Code::Unavailable);
+    CHECK(unavailable.status().at() == address);
+    CHECK(remote.pull(b.local, {"key", "nonsense"}, kPatience).status().code() == Code::BadInput);
+
+    std::string bytes = random_bytes(1'000'000, 1);
+    REQUIRE(remote.put({a.tcp}, "key", bytes, Tier::Memory, kPatience).ok());
+    std::string path = a.tier(Tier::Memory) + "/" + a.store().find("key")->name;
+    REQUIRE(::chmod(path.c_str(), 0600) == 0);
+    Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    REQUIRE(::pwrite(file.get(), "?!?!", 4, 500'000) == 4);
+    CHECK(remote.pull(b.local, {"key", a.tcp}, kPatience).status().code() == Code::Damaged);
+    CHECK(b.store().find("key") == nullptr);
+    CHECK(b.store().usage(Tier::Memory).reserved == 0);
+    CHECK(files_in(b.tier(Tier::Memory)) == 0);
+}
+
+TEST_CASE("two agents that pull from each other at once do not wait in a circle") {
+    Node a, b;
+    Remote remote(kKey);
+    for (int i = 0; i < 40; ++i) {
+        REQUIRE(put(a.store(), "a" + std::to_string(i), random_bytes(100'000, 1)).ok());
+        REQUIRE(put(b.store(), "b" + std::to_string(i), random_bytes(100'000, 2)).ok());
+    }
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 40; ++i) {
+        threads.emplace_back([&, i] {
+            std::string key = (i % 2 ? "a" : "b") + std::to_string(i);
+            Node &to = i % 2 ? b : a, &from = i % 2 ? a : b;
+            CHECK(remote.pull(to.tcp, {key, from.tcp}, kPatience).ok());
+        });
+    }
+    for (auto& thread : threads) thread.join();
+    for (int i = 0; i < 40; ++i)
+        CHECK(contents((i % 2 ? b : a).store(), (i % 2 ? "a" : "b") + std::to_string(i)) ==
+              random_bytes(100'000, i % 2 ? 1 : 2));
+}

@@ -1,0 +1,227 @@
+// The store: written once, never beyond its capacity, evicting only what can be had again.
+#include "store/store.hpp"
+
+#include <atomic>
+#include <random>
+#include <thread>
+
+#include "support.hpp"
+
+using namespace holdfast;
+using namespace holdfast::test;
+
+namespace {
+
+// Other bytes of the same size and the same CRC-32C: the generator polynomial, added anywhere.
+std::string same_checksum(std::string bytes) {
+    std::uint64_t generator = std::uint64_t{0x82f63b78} << 1 | 1;
+    for (std::size_t i = 0; i < 5; ++i)
+        bytes[10 + i] = static_cast<char>(bytes[10 + i] ^ static_cast<char>(generator >> (8 * i)));
+    return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a key is written once: the same bytes are fine, others are not") {
+    StoreDir place;
+    for (std::size_t size : {std::size_t{1000}, std::size_t{200'000}}) {
+        std::string key = "key" + std::to_string(size), bytes = random_bytes(size, size);
+        REQUIRE(put(*place.store, key, bytes).ok());
+        CHECK(put(*place.store, key, bytes).ok());
+        CHECK(put(*place.store, key, bytes + "x").status().code() == Code::KeyExists);
+        std::string other = bytes;
+        other.back() ^= 1;
+        CHECK(put(*place.store, key, other).status().code() == Code::KeyExists);
+        std::string collision = same_checksum(bytes);
+        REQUIRE(crc32c(0, collision.data(), size) == crc32c(0, bytes.data(), size));
+        REQUIRE(collision != bytes);
+        CHECK(put(*place.store, key, collision).status().code() == Code::KeyExists);
+        CHECK(contents(*place.store, key) == bytes);
+    }
+    CHECK(place.store->counters().stored == 2);
+    CHECK(place.store->usage(Tier::Memory).objects == 2);
+}
+
+TEST_CASE("a key that is being written is busy, and invisible") {
+    StoreDir place;
+    auto writer = place.store->create({.key = "key", .size = 10});
+    REQUIRE(writer.ok());
+    CHECK(place.store->create({.key = "key", .size = 10}).status().code() == Code::Busy);
+    CHECK(place.store->find("key") == nullptr);
+    CHECK(place.store->drop("key").code() == Code::NotFound);
+    CHECK(place.store->pin("key", true).status().code() == Code::NotFound);
+    CHECK(place.store->list("", "", 10).empty());
+}
+
+TEST_CASE("an object dropped while it is compared is not acknowledged") {
+    StoreDir place;
+    std::string bytes = random_bytes(100'000, 1);
+    REQUIRE(put(*place.store, "key", bytes).ok());
+    auto writer = place.store->create({.key = "key", .size = bytes.size()});
+    REQUIRE(writer.ok());
+    CHECK(writer->compares());
+    CHECK(writer->append(bytes.data(), bytes.size()).ok());
+    CHECK(place.store->drop("key").ok());
+    CHECK(writer->commit(crc32c(0, bytes.data(), bytes.size())).status().code() == Code::Busy);
+}
+
+TEST_CASE("a full tier refuses clearly, and evicts nothing in vain") {
+    StoreDir place(1 << 20);
+    std::string half = random_bytes(512 << 10, 1), much = random_bytes(768 << 10, 2);
+    REQUIRE(put_as(*place.store, {.key = "kept"}, half).ok());
+    REQUIRE(
+        put_as(*place.store, {.key = "cached", .has_source = true}, random_bytes(8192, 3)).ok());
+    auto refused = put_as(*place.store, {.key = "much"}, much);
+    CHECK(refused.status().code() == Code::Full);
+    CHECK(refused.status().message().find("drop objects") != std::string::npos);
+    CHECK(place.store->find("cached") != nullptr);  // it would not have helped
+    CHECK(put_as(*place.store, {.key = "more"}, half).ok());
+    CHECK(place.store->find("cached") == nullptr);  // this time it did
+    CHECK(contents(*place.store, "kept") == half);
+    auto huge = place.store->create({.key = "huge", .size = ~std::uint64_t{0}});
+    CHECK(huge.status().code() == Code::Full);
+    CHECK(place.store->usage(Tier::Memory).reserved == 0);
+    CHECK(place.store->counters().refused_full == 2);
+}
+
+TEST_CASE("only what has a source and no pin is evicted") {
+    StoreDir place(1 << 20);
+    std::string bytes = random_bytes(256 << 10, 1);
+    REQUIRE(put_as(*place.store, {.key = "own"}, bytes).ok());
+    REQUIRE(put_as(*place.store, {.key = "pinned", .has_source = true}, bytes).ok());
+    REQUIRE(put_as(*place.store, {.key = "free", .has_source = true}, bytes).ok());
+    CHECK(*place.store->pin("pinned", true) == 1);
+    CHECK(*place.store->pin("pinned", true) == 2);
+    for (int i = 0; i < 5; ++i)
+        CHECK(put_as(*place.store, {.key = "pass" + std::to_string(i), .has_source = true}, bytes)
+                  .ok());
+    CHECK(place.store->find("own") != nullptr);
+    CHECK(contents(*place.store, "pinned") == bytes);
+    CHECK(place.store->find("free") == nullptr);
+    CHECK(*place.store->pin("pinned", false) == 1);
+    CHECK(put_as(*place.store, {.key = "a", .has_source = true}, bytes).ok());
+    CHECK(place.store->find("pinned") != nullptr);
+    CHECK(*place.store->pin("pinned", false) == 0);
+    CHECK(place.store->pin("pinned", false).status().code() == Code::BadInput);
+    std::string large = random_bytes(700 << 10, 2);
+    CHECK(put_as(*place.store, {.key = "large", .has_source = true}, large).ok());
+    CHECK(place.store->find("pinned") == nullptr);
+    CHECK(contents(*place.store, "own") == bytes);
+}
+
+TEST_CASE("small objects count with what they really take") {
+    StoreDir place(1 << 20, 1 << 20);
+    int stored = 0;
+    while (put(*place.store, "empty" + std::to_string(stored), "").ok()) ++stored;
+    CHECK(stored > 1000);
+    CHECK(stored < 10'000);
+    int files = 0;
+    while (
+        put_as(*place.store, {.key = "tiny" + std::to_string(files), .tier = Tier::Disk}, "x").ok())
+        ++files;
+    CHECK(files == 256);  // pages
+}
+
+TEST_CASE("the capacity holds at every moment, however many write") {
+    constexpr std::uint64_t kCapacity = 2 << 20;
+    StoreDir place(kCapacity);
+    std::atomic<bool> done{false};
+    std::atomic<int> stored{0}, wrong{0};
+    std::thread watch([&] {
+        while (!done) {
+            Usage usage = place.store->usage(Tier::Memory);
+            if (usage.occupied + usage.reserved > kCapacity) ++wrong;
+            std::this_thread::sleep_for(100us);
+        }
+    });
+    std::vector<std::thread> writers;
+    for (unsigned t = 0; t < 4; ++t) {
+        writers.emplace_back([&, t] {
+            std::mt19937_64 random(t);
+            for (int i = 0; i < 40; ++i) {
+                std::string key = std::to_string(random() % 40);
+                std::string bytes =
+                    random_bytes(100'000 + 5'000 * std::stoul(key), std::stoul(key));
+                bool source = std::stoul(key) % 2 == 0;
+                auto result = put_as(*place.store, {.key = key, .has_source = source}, bytes);
+                if (result.ok()) {
+                    ++stored;
+                } else if (Code code = result.status().code();
+                           code != Code::Full && code != Code::Busy && code != Code::Damaged) {
+                    ++wrong;
+                }
+                std::string found = contents(*place.store, key);
+                if (found != bytes && found.front() != '<') ++wrong;
+                if (random() % 3 == 0) (void)place.store->drop(key);
+            }
+        });
+    }
+    for (auto& writer : writers) writer.join();
+    done = true;
+    watch.join();
+    CHECK(wrong == 0);
+    CHECK(stored > 30);
+    for (auto& object : place.store->list("", "", 1000)) CHECK(place.store->drop(object->key).ok());
+    Usage usage = place.store->usage(Tier::Memory);
+    CHECK(usage.objects + usage.bytes + usage.occupied + usage.reserved == 0);
+    CHECK(files_in(place.tier(Tier::Memory)) == 0);
+}
+
+TEST_CASE("evictable room is enough for all who want it at once") {
+    // Everything may go, so nobody may be refused, also while others are still removing files.
+    StoreDir place(1 << 20);
+    std::atomic<int> refused{0};
+    std::vector<std::thread> writers;
+    for (int t = 0; t < 4; ++t) {
+        writers.emplace_back([&, t] {
+            for (int i = 0; i < 30; ++i) {
+                std::string key = std::to_string(t) + "/" + std::to_string(i);
+                std::string bytes = random_bytes(250'000, 1);
+                if (!put_as(*place.store, {.key = key, .has_source = true}, bytes).ok()) ++refused;
+            }
+        });
+    }
+    for (auto& writer : writers) writer.join();
+    CHECK(refused == 0);
+}
+
+TEST_CASE("a drop that races with a put of the same key never takes the new file") {
+    StoreDir place;
+    std::string bytes = random_bytes(70'000, 1);
+    std::atomic<bool> done{false};
+    std::thread dropper([&] {
+        while (!done) {
+            (void)place.store->drop("key");
+            std::this_thread::sleep_for(20us);
+        }
+    });
+    for (int i = 0; i < 100; ++i) {
+        auto object = put(*place.store, "key", bytes);
+        if (!object.ok()) continue;
+        std::string found = contents(*place.store, "key");
+        CHECK((found == bytes || found == "<absent>" || found == "<'key' is not here>"));
+    }
+    done = true;
+    dropper.join();
+    CHECK(place.store->counters().damaged == 0);
+    (void)place.store->drop("key");
+    CHECK(put(*place.store, "key", bytes).ok());
+    CHECK(contents(*place.store, "key") == bytes);
+    CHECK(files_in(place.tier(Tier::Memory)) == 1);
+}
+
+TEST_CASE("a list comes in order, in pages, by prefix") {
+    StoreDir place;
+    for (std::string key : {"b/2", "a", "b/1", "c", "b/3"})
+        REQUIRE(put(*place.store, key, key).ok());
+    auto keys = [&](const std::string& prefix, const std::string& after, std::size_t most) {
+        std::string joined;
+        for (auto& object : place.store->list(prefix, after, most)) joined += object->key + " ";
+        return joined;
+    };
+    CHECK(keys("", "", 10) == "a b/1 b/2 b/3 c ");
+    CHECK(keys("b/", "", 10) == "b/1 b/2 b/3 ");
+    CHECK(keys("b/", "b/1", 1) == "b/2 ");
+    CHECK(keys("b/", "b/3", 10) == "");
+    CHECK(keys("b/", "z", 10) == "");
+}

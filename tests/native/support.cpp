@@ -1,0 +1,184 @@
+#include "support.hpp"
+
+#include <dirent.h>
+#include <malloc.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <thread>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// Debian's gcc comes without the header that declares it.
+extern "C" std::size_t __sanitizer_get_current_allocated_bytes();
+#endif
+
+#include "rpc/address.hpp"
+
+namespace holdfast {
+
+std::ostream& operator<<(std::ostream& out, Code code) {
+    return out << "Code " << static_cast<int>(code);
+}
+
+namespace test {
+
+TempDir::TempDir() {
+    std::string pattern = std::filesystem::temp_directory_path() / "holdfast-XXXXXX";
+    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    path_ = pattern;
+}
+
+TempDir::~TempDir() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+}
+
+std::string random_bytes(std::size_t size, std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::string bytes(size, '\0');
+    std::size_t at = 0;
+    for (; at + 8 <= size; at += 8) {
+        std::uint64_t word = random();
+        std::memcpy(bytes.data() + at, &word, 8);
+    }
+    for (; at < size; ++at) bytes[at] = static_cast<char>(random());
+    return bytes;
+}
+
+std::string read_file(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write_file(const std::string& path, std::string_view bytes) {
+    std::ofstream out(path, std::ios::binary | std::ios::trunc);
+    out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    out.close();
+    REQUIRE(out.good());
+}
+
+std::size_t files_in(const std::string& directory) {
+    std::size_t count = 0;
+    for ([[maybe_unused]] auto& entry : std::filesystem::directory_iterator(directory)) ++count;
+    return count;
+}
+
+std::size_t open_descriptors() {
+    return files_in("/proc/self/fd");
+}
+
+std::size_t heap_bytes() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return __sanitizer_get_current_allocated_bytes();
+#else
+    return ::mallinfo2().uordblks;
+#endif
+}
+
+bool eventually(const std::function<bool()>& happened) {
+    auto end = Clock::now() + kPatience;
+    while (!happened()) {
+        if (Clock::now() > end) return false;
+        std::this_thread::sleep_for(2ms);
+    }
+    return true;
+}
+
+StoreDir::StoreDir(std::uint64_t memory, std::uint64_t disk) {
+    auto opened = Store::open({{{tier(Tier::Memory), memory}, {tier(Tier::Disk), disk}}});
+    REQUIRE(opened.ok());
+    store = std::move(*opened);
+}
+
+Result<ObjectPtr> put_as(Store& store, Store::NewObject wanted, std::string_view bytes) {
+    wanted.size = bytes.size();
+    auto writer = store.create(std::move(wanted));
+    if (!writer.ok()) return writer.take_status();
+    if (Status status = writer->append(bytes.data(), bytes.size()); !status.ok()) return status;
+    return writer->commit(crc32c(0, bytes.data(), bytes.size()));
+}
+
+Result<ObjectPtr> put(Store& store, const std::string& key, std::string_view bytes) {
+    return put_as(store, {.key = key}, bytes);
+}
+
+std::string contents(Store& store, const std::string& key) {
+    ObjectPtr object = store.find(key);
+    if (!object) return "<absent>";
+    if (object->in_heap) return object->bytes;
+    auto file = store.open_file(object);
+    if (!file.ok()) return "<" + file.status().message() + ">";
+    return read_file("/proc/self/fd/" + std::to_string(file->get()));
+}
+
+Node::Node(std::uint64_t memory, std::uint64_t disk, const std::string& listen) {
+    AgentOptions options{kKey, {{{tier(Tier::Memory), memory}, {tier(Tier::Disk), disk}}}, 0};
+    auto made = Agent::make(std::move(options));
+    REQUIRE(made.ok());
+    agent_ = std::move(*made);
+    local = "unix:" + (dir_ / "socket");
+    REQUIRE(agent_->server().listen(local).ok());
+    auto bound = agent_->server().listen(listen);
+    REQUIRE(bound.ok());
+    tcp = *bound;
+    agent_->server().start();
+}
+
+Node::~Node() = default;
+
+Result<std::string> body_of(Result<Exchange> exchange) {
+    if (!exchange.ok()) return exchange.take_status();
+    std::string bytes(exchange->reply().body_bytes, '\0');
+    if (Status status = exchange->read_body(bytes.data()); !status.ok()) return status;
+    return bytes;
+}
+
+Result<std::string> get(Remote& remote, const std::string& address, const GetMessage& message) {
+    return body_of(remote.get(address, message, false, kPatience));
+}
+
+Result<std::string> fill(Remote& remote, const std::string& address, const FillMessage& message) {
+    return body_of(remote.fill(address, message, false, kPatience));
+}
+
+Fd raw_connection(const std::string& text) {
+    auto address = Address::parse(text);
+    REQUIRE(address.ok());
+    Fd fd(::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(fd);
+    timeval second{1, 0};
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second);
+    REQUIRE(::connect(fd.get(), address->get(), address->size) == 0);
+    return fd;
+}
+
+bool send_all(int fd, std::string_view bytes) {
+    while (!bytes.empty()) {
+        auto sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        if (sent <= 0) return false;
+        bytes.remove_prefix(static_cast<std::size_t>(sent));
+    }
+    return true;
+}
+
+std::string receive_some(int fd, std::size_t most) {
+    std::string bytes(most, '\0');
+    auto got = ::recv(fd, bytes.data(), most, 0);
+    bytes.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    return bytes;
+}
+
+std::string frame(Header header, std::string_view meta, std::string_view body) {
+    std::string out(kHeaderBytes, '\0');
+    encode_header(header, meta, out.data());
+    out.append(meta);
+    out.append(body);
+    return out;
+}
+
+}  // namespace test
+}  // namespace holdfast

@@ -1,0 +1,98 @@
+// What the native tests share: places that vanish, bytes that repeat, agents to talk to.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/crc32c.hpp"
+#include "rpc/frame.hpp"
+#include "store/agent.hpp"
+#include "store/remote.hpp"
+
+namespace holdfast {
+
+std::ostream& operator<<(std::ostream& out, Code code);
+
+namespace test {
+
+using namespace std::chrono_literals;
+
+constexpr auto kPatience = 20s;  // far beyond what anything takes; only a hang misses it
+inline const std::string kKey(32, 'k');
+
+// A directory that goes with everything in it.
+class TempDir {
+  public:
+    TempDir();
+    ~TempDir();
+    TempDir(const TempDir&) = delete;
+    TempDir& operator=(const TempDir&) = delete;
+    std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+    std::string path() const { return path_.string(); }
+
+  private:
+    std::filesystem::path path_;
+};
+
+std::string random_bytes(std::size_t size, std::uint64_t seed);
+std::string read_file(const std::string& path);
+void write_file(const std::string& path, std::string_view bytes);
+std::size_t files_in(const std::string& directory);
+std::size_t open_descriptors();
+std::size_t heap_bytes();  // allocated at this moment
+
+// Waits until `happened`, at most kPatience; gives its last value.
+bool eventually(const std::function<bool()>& happened);
+
+struct StoreDir {
+    explicit StoreDir(std::uint64_t memory = 64 << 20, std::uint64_t disk = 64 << 20);
+    TempDir dir;
+    std::unique_ptr<Store> store;
+    std::string tier(Tier which) const { return dir / (which == Tier::Memory ? "mem" : "disk"); }
+};
+
+// Writes an object in one go.
+Result<ObjectPtr> put_as(Store& store, Store::NewObject wanted, std::string_view bytes);
+Result<ObjectPtr> put(Store& store, const std::string& key, std::string_view bytes);
+std::string contents(Store& store, const std::string& key);
+
+// An agent that listens on a Unix socket and on TCP.
+class Node {
+  public:
+    explicit Node(std::uint64_t memory = 256 << 20, std::uint64_t disk = 256 << 20,
+                  const std::string& listen = "tcp:127.0.0.1:0");
+    ~Node();
+
+    Store& store() { return agent_->store(); }
+    Agent& agent() { return *agent_; }
+    std::string tier(Tier which) const { return dir_ / (which == Tier::Memory ? "mem" : "disk"); }
+    void stop() { agent_.reset(); }
+
+    std::string local, tcp;
+
+  private:
+    TempDir dir_;
+    std::unique_ptr<Agent> agent_;
+};
+
+// All of an object through a client.
+Result<std::string> get(Remote& remote, const std::string& address, const GetMessage& message);
+Result<std::string> fill(Remote& remote, const std::string& address, const FillMessage& message);
+Result<std::string> body_of(Result<Exchange> exchange);
+
+// A connection on which a test writes what it likes.
+Fd raw_connection(const std::string& address);
+bool send_all(int fd, std::string_view bytes);
+std::string receive_some(int fd, std::size_t most);  // empty: closed, or silent for a second
+std::string frame(Header header, std::string_view meta, std::string_view body = {});
+
+}  // namespace test
+}  // namespace holdfast
