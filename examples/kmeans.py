@@ -63,7 +63,7 @@ def cluster(world: MPI.Intracomm, options: argparse.Namespace) -> None:
     centres = points_of(world.size, CENTRES)
 
     start = time.perf_counter()
-    store = holdfast.Replicas(world, copies=options.copies)
+    store = holdfast.Replicas(world, copies=min(options.copies, world.size))
     shares = holdfast.Shares([options.points] * world.size)
     store.submit(mine, block_bytes=POINT_BYTES)
     submitting = time.perf_counter() - start

@@ -39,7 +39,7 @@ def main() -> None:
     world = MPI.COMM_WORLD
     documents = documents_of(world.rank, options.documents)
     start = time.perf_counter()
-    store = holdfast.Replicas(world, copies=options.copies)
+    store = holdfast.Replicas(world, copies=min(options.copies, world.size))
     store.submit_many(documents)
     shares = holdfast.Shares([options.documents] * world.size)
     if world.rank == options.kill:

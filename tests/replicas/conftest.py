@@ -7,16 +7,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-import mpi4py
 import pytest
-
-# Programs under mpiexec start MPI; the tests themselves only use what needs none.
-mpi4py.rc.initialize = False
-mpi4py.rc.finalize = False
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import launch  # noqa: E402
+import launch
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ def fences(page: str) -> list[tuple[str, str]]:
 def test_the_tutorial_survives(mpi_passes: Callable[..., str], scratch: Path) -> None:
     page = fences("tutorial/replicas.md")
     program = scratch / "survive.py"
-    program.write_text(next(code for kind, code in page if kind == "python"))
+    program.write_text(next(code for kind, code in page if kind == "py"))
     said = mpi_passes(program, ranks=4, timeout=40)
     assert page[-1][1] in said
 
@@ -29,7 +29,7 @@ def test_the_figures_are_drawn_by_the_code() -> None:
     page = fences("explanation/replicas.md")
     names: dict[str, object] = {}
     for (kind, code), (_, shown) in pairwise(page):
-        if kind == "python":
+        if kind == "py":
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
                 exec(code, names)
