@@ -52,7 +52,12 @@ def is_failure(error: MPI.Exception, comm: MPI.Intracomm) -> bool:
 def is_broken(comm: MPI.Intracomm) -> bool:
     """Whether a rank of `comm` is known to have died, or another rank has said so."""
     try:
-        return bool(comm.Is_revoked()) or bool(failed_ranks(comm))
+        if comm.Is_revoked():
+            return True
+        failed = comm.Get_failed()
+        dead = failed.size
+        failed.Free()
+        return dead > 0
     except (NotImplementedError, MPI.Exception):
         return False
 

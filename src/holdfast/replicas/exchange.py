@@ -69,6 +69,7 @@ class Wire:
     def __init__(self, comm: MPI.Intracomm) -> None:
         self.comm = comm
         self._memory: list[Any] = []
+        self._rounds = _rounds(comm.size)
         self._sends: list[MPI.Request] = []
 
     def keep(self, *objects: Any) -> None:
@@ -142,13 +143,7 @@ class Wire:
         size, me = self.comm.size, self.comm.rank
         distances = np.arange(size)
         rows = rows[(distances + me) % size]
-        weight = 1
-        while weight < size:
-            digits = distances // weight % _RADIX
-            rounds = [
-                (digit * weight, np.flatnonzero(digits == digit))
-                for digit in range(1, min(_RADIX, -(-size // weight)))
-            ]
+        for rounds in self._rounds:
             leaving = [rows[travels] for _, travels in rounds]
             arriving = [np.empty_like(part) for part in leaving]
             self.keep(leaving, arriving)
@@ -163,7 +158,6 @@ class Wire:
             self.transfer(receives, sends)
             for part, (_, travels) in zip(arriving, rounds, strict=True):
                 rows[travels] = part
-            weight *= _RADIX
         return rows[(me - distances) % size]
 
     def gather_objects(self, mine: Any) -> list[Any]:
@@ -178,6 +172,21 @@ class Wire:
         theirs = np.array([address_of(part) for part in parts])
         self.exchange(Parcels(peers, *own), Parcels(peers, theirs, lengths))
         return [pickle.loads(part.tobytes()) for part in parts]  # noqa: S301 (our own ranks)
+
+
+def _rounds(size: int) -> list[list[tuple[int, Ints]]]:
+    """Return, for each digit of a distance, the distances to send over and the rows that go."""
+    distances, weight, rounds = np.arange(size), 1, []
+    while weight < size:
+        digits = distances // weight % _RADIX
+        rounds.append(
+            [
+                (digit * weight, np.flatnonzero(digits == digit))
+                for digit in range(1, min(_RADIX, -(-size // weight)))
+            ]
+        )
+        weight *= _RADIX
+    return rounds
 
 
 def _free(requests: list[MPI.Request]) -> None:

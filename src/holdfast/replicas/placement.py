@@ -51,20 +51,23 @@ class Placement:
 
     def first_slots(self, ids: Ints) -> Ints:
         """L(x, k) for each range and k < r: a row per range."""
-        slots = np.empty((len(ids), self.copies), np.int64)
-        for start in range(0, len(ids), CHUNK):
-            first = self.order(ids[start : start + CHUNK]) * self.slots // max(self.ranges, 1)
+        return self._slots_at(self.order(ids))
+
+    def _slots_at(self, order: Ints) -> Ints:
+        slots = np.empty((len(order), self.copies), np.int64)
+        for start in range(0, len(order), CHUNK):
+            first = order[start : start + CHUNK] * self.slots // max(self.ranges, 1)
             part = first[:, None] + self._shifts
             part -= (part >= self.slots) * self.slots
             slots[start : start + CHUNK] = part
         return slots
 
-    def holders(self, ids: Ints, dead: Flags) -> Ints:
+    def holders(self, ids: Ints, dead: Flags, order: Ints | None = None) -> Ints:
         """Return the slots of each range, a row of r, when the slots in `dead` are passed over.
 
-        Rows are filled up with -1 where fewer than r slots live.
+        Rows are filled up with -1 where fewer than r slots live. `order` saves computing it again.
         """
-        slots = self.first_slots(ids)
+        slots = self._slots_at(self.order(ids) if order is None else order)
         if not dead.any():
             return slots
         slots[dead[slots]] = -1

@@ -82,9 +82,9 @@ class Version:
 
     # Where copies are.
 
-    def holders(self, ranges: Ints) -> Ints:
+    def holders(self, ranges: Ints, order: Ints | None = None) -> Ints:
         """Return the slots that can serve each range, a row of r with -1 for copies not there."""
-        slots = self.placement.holders(ranges, self.settled)
+        slots = self.placement.holders(ranges, self.settled, order)
         slots[(slots >= 0) & self.lacking[slots]] = -1
         if len(self._bad):
             slots[np.isin(self._key(ranges[:, None], slots), self._bad)] = -1
@@ -97,12 +97,13 @@ class Version:
         what another submitted, and requests by all for the same come out even.
         """
         by_slot = np.append(ranks[self.places], -1)
-        candidates = by_slot[self.holders(ranges)]
+        order = self.placement.order(ranges)
+        candidates = by_slot[self.holders(ranges, order)]
         live = candidates >= 0
         copies = live.sum(axis=1)
         turn = self.layout.run_of(ranges) - requesters
         if self.placement.permuted:
-            turn = turn + self.placement.order(ranges)
+            turn = turn + order
         turn %= np.maximum(copies, 1)
         chosen = (np.cumsum(live, axis=1) > turn[:, None]).argmax(axis=1)
         result = candidates[np.arange(len(ranges)), chosen]
