@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -12,6 +13,17 @@ from ..errors import BadInput
 from .permutation import Ints
 
 Bytes = npt.NDArray[np.uint8]
+
+
+def as_whole(value: Any, what: str, least: int) -> int:
+    """Return a whole number of at least `least`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if not least <= number < 2**62:
+        raise BadInput(f"{what} is {value!r}; it must be a whole number of at least {least}")
+    return number
 
 
 def as_bytes(data: Any, what: str = "data") -> Bytes:
@@ -41,12 +53,13 @@ def as_writable(out: Any) -> Bytes:
 
 def as_ranges(ranges: Iterable[tuple[int, int]], blocks: int) -> tuple[Ints, Ints]:
     """Return first and count of each requested range, checked against the number of blocks."""
-    if not isinstance(ranges, np.ndarray):
-        ranges = list(ranges)
     try:
+        ranges = ranges if isinstance(ranges, np.ndarray) else list(ranges)
         table = np.asarray(ranges if len(ranges) > 0 else np.empty((0, 2), np.int64))
-    except ValueError as error:
-        raise BadInput("ranges must be pairs (first, count)") from error
+    except (TypeError, ValueError) as error:
+        raise BadInput(
+            f"ranges must be a list of pairs (first, count), not {ranges!r:.60}"
+        ) from error
     if table.ndim != 2 or table.shape[1] != 2 or table.dtype.kind not in "iu":
         raise BadInput(f"ranges must be pairs of whole numbers (first, count), not {ranges!r:.60}")
     first, count = table.astype(np.int64).T

@@ -49,10 +49,13 @@ class Meeting:
             mpi.revoke(self.comm)
             raise
 
-    def meet(self, call: str, problem: str | None, words: Ints) -> Ints:
+    def meet(
+        self, call: str, problem: str | None, words: Ints, cause: Exception | None = None
+    ) -> Ints:
         """Exchange a row of `words` with every rank if all make the same `call` and can make it.
 
-        Otherwise everybody raises BadInput, with the reason.
+        Otherwise everybody raises BadInput, with the reason: here `problem`, if there is one, with
+        what caused it.
         """
         mine = np.empty((self.comm.size, 2 + words.shape[1]), np.int64)
         mine[:, 0] = xxh3_64(call.encode()) >> (64 - _DIGEST_BITS)
@@ -64,7 +67,7 @@ class Meeting:
                 return theirs[:, 2:]
             said = self.wire.gather_objects((call, problem))
         if problem is not None:
-            raise BadInput(problem)
+            raise BadInput(problem) from cause
         for rank, (_, reason) in enumerate(said):
             if reason is not None:
                 raise BadInput(f"rank {rank} cannot take part, so nobody can: {reason}")

@@ -14,7 +14,7 @@ from .. import mpi
 from .._core import xxh3_64
 from ..errors import BadInput, Full
 from ..units import parse_size
-from .inputs import Blocks, Bytes, as_blocks, as_bytes
+from .inputs import Blocks, Bytes, as_blocks, as_bytes, as_whole
 from .layout import Layout
 from .loading import WORDS, Load, Reload
 from .meeting import Meeting
@@ -79,6 +79,7 @@ class Replicas:
         self._meeting = Meeting(mpi.settle(given.Dup()))
         problem = None
         try:
+            copies, seed = as_whole(copies, "copies", 1), as_whole(seed, "seed", 0)
             self._range_bytes = parse_size(range_bytes)
             problem = _refusal(self.comm.size, copies, self._range_bytes, nodes, distribution)
         except BadInput as error:
@@ -156,39 +157,39 @@ class Replicas:
         `data` is any buffer or numeric array; its blocks are numbered from `first`, by default
         after those of the ranks before.
         """
-        problem, blocks = None, np.empty(0, np.uint8)
+        problem, blocks, size, start = None, np.empty(0, np.uint8), 1, -1
         try:
             blocks = as_bytes(data)
-            if block_bytes < 1:
-                raise BadInput(f"block_bytes is {block_bytes}; a block has at least 1 byte")
-            if blocks.nbytes % block_bytes:
+            size, start = as_whole(block_bytes, "block_bytes", 1), self._start(first)
+            if blocks.nbytes % size:
                 raise BadInput(
-                    f"the {blocks.nbytes} bytes of data are not whole blocks of {block_bytes}; "
+                    f"the {blocks.nbytes} bytes of data are not whole blocks of {size}; "
                     "pad them, or choose block_bytes to divide them"
                 )
         except BadInput as error:
             problem = str(error)
         call = f"submit({name=}, {block_bytes=}, first {'' if first is None else 'not '}None)"
-        count = blocks.nbytes // max(block_bytes, 1)
-        said = self._meeting.meet(call, problem, self._words(count, -1 if first is None else first))
-        layout = self._layout(said, first is None, max(1, self._range_bytes // block_bytes))
-        return self._submit(name, layout, blocks, None, block_bytes)
+        said = self._meeting.meet(call, problem, self._words(blocks.nbytes // size, start))
+        layout = self._layout(said, first is None, max(1, self._range_bytes // size))
+        return self._submit(name, layout, blocks, None, size)
 
     def submit_many(
         self, blocks: Iterable[Any], first: int | None = None, name: str = "default"
     ) -> int:
         """Store blocks given one by one, of equal or of different lengths, like `submit`."""
-        problem, data, lengths = None, np.empty(0, np.uint8), np.empty(0, np.int64)
+        problem, cause, start = None, None, -1
+        data, lengths = np.empty(0, np.uint8), np.empty(0, np.int64)
         try:
+            start = self._start(first)
             data, lengths = as_blocks(blocks)
         except BadInput as error:
             problem = str(error)
+        except Exception as error:  # of the user's iterator
+            problem, cause = f"the blocks cannot be had: {error}", error
         call = f"submit_many({name=}, first {'' if first is None else 'not '}None)"
         shortest, longest = (int(lengths.min()), int(lengths.max())) if len(lengths) else (2**62, 0)
-        words = self._words(
-            len(lengths), -1 if first is None else first, data.nbytes, shortest, longest
-        )
-        said = self._meeting.meet(call, problem, words)
+        words = self._words(len(lengths), start, data.nbytes, shortest, longest)
+        said = self._meeting.meet(call, problem, words, cause)
         count, total = int(said[:, 0].sum()), int(said[:, 2].sum())
         layout = self._layout(
             said, first is None, max(1, self._range_bytes * count // max(total, 1))
@@ -196,6 +197,10 @@ class Replicas:
         if said[:, 3].min() == said[:, 4].max() > 0:
             return self._submit(name, layout, data, None, int(said[:, 4].max()))
         return self._submit(name, layout, data, lengths, None)
+
+    @staticmethod
+    def _start(first: int | None) -> int:
+        return -1 if first is None else as_whole(first, "first", 0)
 
     def _layout(self, said: Ints, consecutive: bool, per_range: int) -> Layout:
         count = said[:, 0]
@@ -284,10 +289,7 @@ class Replicas:
             call = f"load({name=})"
             if planned:
                 call = f"load_all({name=}, plan {load.digest if load else 0:x})"
-            try:
-                words = self._meeting.meet(call, problem, words)
-            except BadInput as error:
-                raise error from cause
+            words = self._meeting.meet(call, problem, words, cause)
             assert load is not None
             with self.guard():
                 self._in_flight = load.run(self._meeting.wire, words)
@@ -388,10 +390,8 @@ class Replicas:
                 restoration = Restoration(version, dead, self._ranks, self.comm.rank, reload)
             except Exception as error:  # of the user's callback
                 problem, cause = f"reload failed: {error}", error
-            try:
-                self._meeting.meet(f"restore_copies({reload is not None})", problem, self._words())
-            except BadInput as error:
-                raise error from cause
+            call = f"restore_copies({reload is not None})"
+            self._meeting.meet(call, problem, self._words(), cause)
             assert restoration is not None
             with self.guard():
                 self._in_flight = restoration.run(self._meeting.wire)
@@ -419,8 +419,6 @@ class Replicas:
 def _refusal(
     size: int, copies: int, range_bytes: int, nodes: Sequence[str | int] | None, distribution: str
 ) -> str | None:
-    if copies < 1:
-        return f"{copies} copies; keep at least 1"
     if size < copies:
         return (
             f"{copies} copies on {size} ranks; no two copies may be on one rank, "
