@@ -8,9 +8,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import mpi4py
 import pytest
 
 import holdfast
+
+# Programs under mpiexec start MPI; pytest itself only uses what needs none.
+mpi4py.rc.initialize = False
+mpi4py.rc.finalize = False
 
 #: Short, so that tests of silence are quick; long enough for a busy machine.
 DEADLINE = "1 s"

@@ -17,21 +17,37 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .errors import HoldfastError
+    from .errors import BlocksLost, HoldfastError, RanksFailed
     from .job import Job, LocalCluster, connect, local_cluster
+    from .replicas import Replicas, Shares
 
 __version__ = "0.1.0"
 
 #: Public name -> its module, imported on first use: an agent needs none of them.
 _WHERE = {
+    "BlocksLost": ".errors",
     "HoldfastError": ".errors",
     "Job": ".job",
     "LocalCluster": ".job",
+    "RanksFailed": ".errors",
+    "Replicas": ".replicas",
+    "Shares": ".replicas",
     "connect": ".job",
     "local_cluster": ".job",
 }
 
-__all__ = ["HoldfastError", "Job", "LocalCluster", "__version__", "connect", "local_cluster"]
+__all__ = [
+    "BlocksLost",
+    "HoldfastError",
+    "Job",
+    "LocalCluster",
+    "RanksFailed",
+    "Replicas",
+    "Shares",
+    "__version__",
+    "connect",
+    "local_cluster",
+]
 
 
 def __getattr__(name: str) -> Any:

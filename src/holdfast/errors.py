@@ -10,7 +10,9 @@ Grouped by what a handler would do::
     │   ├── Unavailable       nodes that may hold it cannot be reached
     │   ├── NotEnoughNodes    fewer nodes answer than copies are wanted
     │   ├── DeadlineMissed    an agent is too slow, stopped or cut off              (TimeoutError)
-    │   └── Busy              somebody else is writing the same key at this moment
+    │   ├── Busy              somebody else is writing the same key at this moment
+    │   └── RanksFailed       ranks of the MPI program died: `store.recover()`, then go on
+    ├── BlocksLost            every copy is gone: read the blocks from their source   (LookupError)
     ├── Full                  a tier has no room left: drop something, raise its capacity  (OSError)
     ├── NoSession             no agents are running here: `holdfast up` starts them
     ├── Refused               the other side does not trust us: job key, user, permissions
@@ -66,6 +68,22 @@ class DeadlineMissed(TryAgain, TimeoutError):
 
 class Busy(TryAgain):
     """Another writer holds the same key at this moment."""
+
+
+class RanksFailed(TryAgain):
+    """Ranks of an MPI program died; `ranks` are those known so far, in the communicator's order."""
+
+    def __init__(self, message: str, ranks: tuple[int, ...] = ()) -> None:
+        super().__init__(message)
+        self.ranks = ranks
+
+
+class BlocksLost(HoldfastError, LookupError):
+    """No copy of some blocks is left; `ranges` lists them as (first, count)."""
+
+    def __init__(self, message: str, ranges: list[tuple[int, int]]) -> None:
+        super().__init__(message)
+        self.ranges = ranges
 
 
 class Full(HoldfastError, OSError):

@@ -19,6 +19,7 @@ from .report import print_report
 BENCHES: dict[str, str] = {
     "core": "holdfast.cli.bench.core",
     "planner": "holdfast.cli.bench.planner",
+    "replicas": "holdfast.cli.bench.replicas",
 }
 
 

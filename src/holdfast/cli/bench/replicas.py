@@ -1,0 +1,147 @@
+"""`holdfast bench replicas`: Replicas against memcpy, files and bare ULFM, on eight ranks."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from ...errors import BadInput
+from ...units import format_size
+from .figures import Figure, Report, at_most, shown
+
+_RANKS = 8
+_DEATHS = 5
+_TIMEOUT = 300.0
+
+
+def run() -> Report:
+    """Run all parts; each starts mpiexec by itself."""
+    with tempfile.TemporaryDirectory(prefix="hf") as scratch:
+        figures = _bulk(Path(scratch)) + _deaths(Path(scratch))
+        figures += _sizes(Path(scratch)) + _kmeans(Path(scratch))
+    return Report("replicas", [*figures, _placement()], notes=[f"{_RANKS} ranks on one machine"])
+
+
+def _mpiexec(scratch: Path, *command: str) -> str:
+    program = shutil.which("mpiexec", path=os.path.dirname(sys.executable)) or shutil.which(
+        "mpiexec"
+    )
+    if program is None:
+        raise BadInput("mpiexec was not found; pip install 'holdfast[mpi]' brings it")
+    as_root = ["--allow-run-as-root"] if os.getuid() == 0 else []
+    line = [program, "--with-ft", "ulfm", "--oversubscribe", *as_root, "-n", str(_RANKS)]
+    environment = os.environ | {"TMPDIR": str(scratch), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*line, sys.executable, *command],
+        env=environment,
+        timeout=_TIMEOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise BadInput(f"mpiexec failed on {' '.join(command)}: {done.stderr.strip()[-500:]}")
+    return done.stdout
+
+
+def _ranks(scratch: Path, part: str, *arguments: str) -> dict[str, float]:
+    result = scratch / "result.json"
+    result.unlink(missing_ok=True)
+    _mpiexec(scratch, "-m", "holdfast.cli.bench.replicas_ranks", part, str(result), *arguments)
+    answer: dict[str, float] = json.loads(result.read_text())
+    return answer
+
+
+def _bulk(scratch: Path) -> list[Figure]:
+    seconds = _ranks(scratch, "bulk")
+    unit = seconds["memcpy"]
+    peer = "memcpy of the 4 copies"
+    figures = [shown("memcpy of the 4 copies", 1e3 * unit, "ms")]
+    for name, limit, restore in (
+        ("submit", 2.5, "ReStore 9-30"),
+        ("scatter", 0.12, "ReStore 0.2"),
+        ("load all", 0.45, "ReStore 1.3-1.8"),
+        ("load 1 %", 0.06, "ReStore 0.05"),
+    ):
+        figures.append(at_most(name, seconds[name] / unit, limit, "x", f"{peer}; {restore}"))
+    return figures + _files(scratch, seconds)
+
+
+def _files(scratch: Path, seconds: dict[str, float]) -> list[Figure]:
+    """Compare with files, as the paper's Figure 7: how many times longer the same takes."""
+    memory = tempfile.mkdtemp(prefix="hf", dir="/dev/shm")
+    disk = tempfile.mkdtemp(prefix="hf", dir=".")  # the checkout is on a disk; /tmp may not be
+    places = [Path(memory, "tmpfs"), Path(disk, "disk")]
+    try:
+        for place in places:
+            place.mkdir()
+        read = _ranks(scratch, "files", *map(str, places))
+    finally:
+        shutil.rmtree(memory)
+        shutil.rmtree(disk)
+    return [
+        shown(f"reading {name}", value / seconds[f"load {name.split(',')[0]}"], "x", "Replicas")
+        for name, value in read.items()
+    ]
+
+
+def _deaths(scratch: Path) -> list[Figure]:
+    runs = [
+        (_ranks(scratch, "bare", str(scratch)), _ranks(scratch, "death", str(scratch)))
+        for _ in range(_DEATHS)
+    ]
+    bare = median(run["detect and shrink"] for run, _ in runs)
+    ours = median(run["kill to data"] for _, run in runs)
+    restore = median(run["restore copies"] / run["scatter 64 MiB"] for _, run in runs)
+    return [
+        at_most("restore copies after one death", restore, 3, "x", "a scatter of 64 MiB"),
+        shown("detection + shrink of bare ULFM", 1e3 * bare, "ms"),
+        at_most("SIGKILL until the data is with the survivors", ours / bare, 4, "x", "bare ULFM"),
+    ]
+
+
+def _sizes(scratch: Path) -> list[Figure]:
+    """Vary the size of ranges, as in the paper's Figures 4a and 4b."""
+    seconds = _ranks(scratch, "sizes")
+    figures = []
+    for name, value in seconds.items():
+        what, size, order = re.fullmatch(r"(.*) (\d+) (permuted|in order)", name).groups()  # type: ignore[union-attr]
+        figures.append(
+            shown(f"{what}, ranges of {format_size(int(size))}, {order}", 1e3 * value, "ms")
+        )
+    return figures
+
+
+def _kmeans(scratch: Path) -> list[Figure]:
+    program = Path("examples/kmeans.py")
+    name = "k-means, 500 iterations, 1 of 8 killed: time in Replicas"
+    if not program.exists():
+        return [
+            Figure(name, None, "%", "at most 5", None, "the whole run; needs examples/kmeans.py")
+        ]
+    said = _mpiexec(scratch, str(program), "--iterations", "500", "--kill", "3", "--at", "250")
+    share = re.search(r"in Replicas ([\d.]+) %", said)
+    if share is None:
+        raise BadInput(f"k-means did not finish: {said[-300:]}")
+    return [at_most(name, float(share[1]), 5, "%", "the whole run; ReStore 1.6")]
+
+
+def _placement() -> Figure:
+    import numpy as np  # noqa: PLC0415  (loaded when used)
+
+    from ...replicas.placement import Placement  # noqa: PLC0415
+
+    hosts = np.arange(25_000) // 48
+    ranges = np.arange(10**7)
+    start = time.perf_counter()
+    Placement(10**7, hosts, 4, seed=0, permute=True, distribution="A").first_slots(ranges)
+    seconds = time.perf_counter() - start
+    return at_most("placement of 10^7 ranges over 25,000 ranks", seconds, 2, "s", "")

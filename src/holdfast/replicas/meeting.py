@@ -1,0 +1,104 @@
+"""How the ranks of a store begin and end a collective call together.
+
+They *meet* first: everybody says what it is about to do, so that different calls or arguments are
+refused on all ranks instead of hanging some. They *conclude* with an agreement that holds even if
+ranks die during it: the call has succeeded on all that live, or on none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from mpi4py import MPI
+
+from .. import mpi
+from .._core import xxh3_64
+from ..errors import BadInput, RanksFailed
+from .exchange import Wire
+from .permutation import Ints
+
+#: What the ranks agree on at the end of a call: nobody saw a failure, nobody has an objection.
+_NO_FAILURE, _NO_OBJECTION = 1, 2
+_DIGEST_BITS = 63
+
+
+class Meeting:
+    """A communicator of a store's own, and the state of the calls made in it."""
+
+    def __init__(self, comm: MPI.Intracomm) -> None:
+        self.wire = Wire(comm)
+        self._agreed_to_recover = False
+
+    @property
+    def comm(self) -> MPI.Intracomm:
+        """The communicator."""
+        return self.wire.comm
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Turn failures of ranks that MPI reports inside the block into `RanksFailed`."""
+        try:
+            yield
+        except MPI.Exception as error:
+            if not mpi.is_failure(error, self.comm):
+                raise
+            raise mpi.ranks_failed(self.comm) from error
+        except RanksFailed:
+            mpi.revoke(self.comm)
+            raise
+
+    def meet(
+        self, call: str, problem: str | None, words: Ints, cause: Exception | None = None
+    ) -> Ints:
+        """Exchange a row of `words` with every rank if all make the same `call` and can make it.
+
+        Otherwise everybody raises BadInput, with the reason: here `problem`, if there is one, with
+        what caused it.
+        """
+        mine = np.empty((self.comm.size, 2 + words.shape[1]), np.int64)
+        mine[:, 0] = xxh3_64(call.encode()) >> (64 - _DIGEST_BITS)
+        mine[:, 1] = problem is None
+        mine[:, 2:] = words
+        with self.guard():
+            theirs = self.wire.swap_rows(mine)
+            if (theirs[:, 0] == mine[0, 0]).all() and theirs[:, 1].all():
+                return theirs[:, 2:]
+            said = self.wire.gather_objects((call, problem))
+        if problem is not None:
+            raise BadInput(problem) from cause
+        for rank, (_, reason) in enumerate(said):
+            if reason is not None:
+                raise BadInput(f"rank {rank} cannot take part, so nobody can: {reason}")
+        other = next(rank for rank, (made, _) in enumerate(said) if made != call)
+        raise BadInput(
+            f"ranks disagree: rank {self.comm.rank} calls {call} and rank {other} calls "
+            f"{said[other][0]}; all ranks must make the same call with the same arguments"
+        )
+
+    def conclude(self, content: bool = True) -> bool:
+        """Agree that the call has succeeded; return whether all are `content`.
+
+        Raises RanksFailed, on all ranks, if any knows of a failure.
+        """
+        mine = 0 if mpi.is_broken(self.comm) else _NO_FAILURE
+        flags = mpi.agree(self.comm, mine | (_NO_OBJECTION if content else 0))
+        if not flags & _NO_FAILURE:
+            self._agreed_to_recover = True
+            raise mpi.ranks_failed(self.comm)
+        self.wire.release()
+        return bool(flags & _NO_OBJECTION)
+
+    def meet_to_recover(self) -> None:
+        """Wait until everybody has given up the call that it was in."""
+        mpi.revoke(self.comm)
+        if not self._agreed_to_recover:
+            # Takes part in the conclusion that others may be waiting for, and denies it.
+            mpi.agree(self.comm, 0)
+
+    def move_to(self, comm: MPI.Intracomm) -> None:
+        """Go on in another communicator; nobody uses the old one any more."""
+        self.wire.abandon()
+        self.wire = Wire(comm)
+        self._agreed_to_recover = False

@@ -1,0 +1,433 @@
+"""`Replicas`: r copies of every block in the memory of the ranks of an MPI program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from mpi4py import MPI
+
+from .. import mpi
+from .._core import xxh3_64
+from ..errors import BadInput, Full
+from ..units import parse_size
+from .inputs import Blocks, Bytes, as_blocks, as_bytes, as_whole
+from .layout import Layout
+from .loading import WORDS, Load, Reload
+from .meeting import Meeting
+from .permutation import Flags, Ints
+from .placement import Placement
+from .recovery import Recovery, Regrouped, regroup
+from .restoring import Restoration
+from .submitting import Submission
+from .version import Version
+
+Ranges = Iterable[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes on this rank: `stored` now, `peak` at most so far, `in_flight` in the last call."""
+
+    stored: int
+    peak: int
+    in_flight: int
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What `restore_copies` did, on all ranks together.
+
+    Every block has `copies` copies now, except those in `lost`, by data set.
+    """
+
+    copies: int
+    new_copies: int
+    lost: dict[str, list[tuple[int, int]]]
+
+
+class Replicas:
+    """Keeps `copies` copies of every block in the memory of the ranks of `comm`.
+
+    All methods but `guard` and `memory` are collective: every rank of `store.comm` calls them, in
+    the same order. `store.comm` is a duplicate of `comm`, and a smaller or refilled one after
+    `recover`; a program that is to survive failures makes its own MPI calls in it, too.
+
+    Blocks travel and are found in ranges of about `range_bytes`, dealt out in an order that `seed`
+    permutes, so that the blocks of one rank can be had from many; `permute=False` is for programs
+    that always load everything. `nodes` names the host of each rank where MPI does not know it.
+    `distribution` chooses where restored copies go: "A", double hashing, or "B", a permutation.
+    """
+
+    def __init__(
+        self,
+        comm: MPI.Intracomm | mpi.Crew,
+        copies: int = 4,
+        range_bytes: int | str = "256 KiB",
+        permute: bool = True,
+        seed: int = 0,
+        nodes: Sequence[str | int] | None = None,
+        distribution: Literal["A", "B"] = "A",
+    ) -> None:
+        self._crew = comm if isinstance(comm, mpi.Crew) else None
+        given = comm.comm if isinstance(comm, mpi.Crew) else comm
+        if given is None:
+            raise BadInput("this rank is a spare; it joins by Replicas.join(crew)")
+        self._meeting = Meeting(mpi.settle(given.Dup()))
+        problem = None
+        try:
+            copies, seed = as_whole(copies, "copies", 1), as_whole(seed, "seed", 0)
+            self._range_bytes = parse_size(range_bytes)
+            problem = _refusal(self.comm.size, copies, self._range_bytes, nodes, distribution)
+        except BadInput as error:
+            problem = str(error)
+        labels = [] if nodes is None else [str(label) for label in nodes]
+        options = (copies, range_bytes, permute, seed, labels, distribution)
+        call = f"Replicas{options}"
+        host = labels[self.comm.rank] if labels and not problem else MPI.Get_processor_name()
+        self._label = xxh3_64(host.encode()) >> 1
+        self._labels = self._meeting.meet(call, problem, self._words(self._label))[:, 0]
+        self._meeting.conclude()
+        self._copies = copies
+        self._permute = permute
+        self._seed = seed
+        self._distribution = distribution
+        self._place = self.comm.rank
+        self._ranks: Ints = np.arange(self.comm.size)
+        self._versions: dict[str, Version] = {}
+        self._submitted = 0
+        self._peak = 0
+        self._in_flight = 0
+        self.last_recovery: Recovery | None = None
+
+    @classmethod
+    def join(cls, crew: mpi.Crew) -> Replicas | None:
+        """Wait, on a spare, until it takes a dead rank's place; None if the others finish first.
+
+        The store that it returns is in the state of the others' after `recover`.
+        """
+        store = cls.__new__(cls)
+        store._crew = crew
+        store._label = xxh3_64(MPI.Get_processor_name().encode()) >> 1
+        while crew.wait():
+            nothing = np.empty(0, np.int64)
+            group = regroup(crew.everyone, -1, store._label, nothing, dict)
+            crew.everyone = group.everyone
+            if group.comm is not None:
+                store.__dict__.update(group.state)
+                store._place = int(group.places[group.comm.rank])
+                store._meeting = Meeting(group.comm)
+                store._peak = store._in_flight = 0
+                crew.spare = False
+                store._take(group)
+                return store
+            if not len(group.places):
+                break
+        return None
+
+    @property
+    def comm(self) -> MPI.Intracomm:
+        """The communicator of those who are at work."""
+        return self._meeting.comm
+
+    @property
+    def copies(self) -> int:
+        """How many copies a block gets now: as many as wanted, or one on each rank that is left."""
+        return min(self._copies, self.comm.size)
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """The version of each data set that stands."""
+        return {name: version.number for name, version in self._versions.items()}
+
+    def guard(self) -> AbstractContextManager[None]:
+        """Turn failures of ranks that MPI reports inside the block into `RanksFailed`."""
+        return self._meeting.guard()
+
+    # Submitting.
+
+    def submit(
+        self, data: Any, first: int | None = None, block_bytes: int = 64, name: str = "default"
+    ) -> int:
+        """Store this rank's blocks, the next version of data set `name`; return its number.
+
+        `data` is any buffer or numeric array; its blocks are numbered from `first`, by default
+        after those of the ranks before.
+        """
+        problem, blocks, size, start = None, np.empty(0, np.uint8), 1, -1
+        try:
+            blocks = as_bytes(data)
+            size, start = as_whole(block_bytes, "block_bytes", 1), self._start(first)
+            if blocks.nbytes % size:
+                raise BadInput(
+                    f"the {blocks.nbytes} bytes of data are not whole blocks of {size}; "
+                    "pad them, or choose block_bytes to divide them"
+                )
+        except BadInput as error:
+            problem = str(error)
+        call = f"submit({name=}, {block_bytes=}, first {'' if first is None else 'not '}None)"
+        said = self._meeting.meet(call, problem, self._words(blocks.nbytes // size, start))
+        layout = self._layout(said, first is None, max(1, self._range_bytes // size))
+        return self._submit(name, layout, blocks, None, size)
+
+    def submit_many(
+        self, blocks: Iterable[Any], first: int | None = None, name: str = "default"
+    ) -> int:
+        """Store blocks given one by one, of equal or of different lengths, like `submit`."""
+        problem, cause, start = None, None, -1
+        data, lengths = np.empty(0, np.uint8), np.empty(0, np.int64)
+        try:
+            start = self._start(first)
+            data, lengths = as_blocks(blocks)
+        except BadInput as error:
+            problem = str(error)
+        except Exception as error:  # of the user's iterator
+            problem, cause = f"the blocks cannot be had: {error}", error
+        call = f"submit_many({name=}, first {'' if first is None else 'not '}None)"
+        shortest, longest = (int(lengths.min()), int(lengths.max())) if len(lengths) else (2**62, 0)
+        words = self._words(len(lengths), start, data.nbytes, shortest, longest)
+        said = self._meeting.meet(call, problem, words, cause)
+        count, total = int(said[:, 0].sum()), int(said[:, 2].sum())
+        layout = self._layout(
+            said, first is None, max(1, self._range_bytes * count // max(total, 1))
+        )
+        if said[:, 3].min() == said[:, 4].max() > 0:
+            return self._submit(name, layout, data, None, int(said[:, 4].max()))
+        return self._submit(name, layout, data, lengths, None)
+
+    @staticmethod
+    def _start(first: int | None) -> int:
+        return -1 if first is None else as_whole(first, "first", 0)
+
+    def _layout(self, said: Ints, consecutive: bool, per_range: int) -> Layout:
+        count = said[:, 0]
+        return Layout(np.cumsum(count) - count if consecutive else said[:, 1], count, per_range)
+
+    def _submit(
+        self,
+        name: str,
+        layout: Layout,
+        blocks: Bytes,
+        lengths: Ints | None,
+        block_bytes: int | None,
+    ) -> int:
+        # Ranks of one host side by side: copies are far apart in this order.
+        order = np.argsort(self._labels, kind="stable")
+        places = np.flatnonzero(self._ranks >= 0)[np.argsort(self._ranks[self._ranks >= 0])][order]
+        placement = Placement(
+            layout.ranges, self._labels[order], self.copies, self._seed, self._permute,
+            self._distribution,
+        )  # fmt: skip
+        version = Version(self._submitted + 1, layout, placement, places, block_bytes)
+        submission = None
+        with suppress(MemoryError):
+            submission = Submission(version, blocks, lengths, self._ranks, self.comm.rank)
+        if not self._meeting.conclude(submission is not None) or submission is None:
+            raise Full(
+                f"no memory for another version of {name!r} on some rank; the old one stands"
+            )
+        with self.guard():
+            self._in_flight = submission.run(self._meeting.wire)
+        self._peak = max(self._peak, self.memory().stored + version.bytes)
+        self._meeting.conclude()
+        self._submitted += 1
+        self._versions[name] = version
+        return version.number
+
+    # Loading.
+
+    def load(
+        self,
+        ranges: Ranges,
+        name: str = "default",
+        out: Any = None,
+        reload: Reload | None = None,
+    ) -> Bytes:
+        """Return the blocks of `ranges`, a list of (first, count), in the order asked, as bytes.
+
+        They are put into `out` if given. Each rank asks for what it wants. Blocks that no rank
+        holds any more are had from `reload(first, count)`, or raise BlocksLost.
+        """
+        return self._load(ranges, name, out, reload).data
+
+    def load_many(
+        self, ranges: Ranges, name: str = "default", reload: Reload | None = None
+    ) -> Blocks:
+        """Return the blocks of `ranges` one by one, a sequence of memoryviews."""
+        load = self._load(ranges, name, None, reload)
+        return Blocks(load.data, load.lengths)
+
+    def load_all(
+        self,
+        plan: Sequence[Ranges],
+        name: str = "default",
+        out: Any = None,
+        reload: Reload | None = None,
+    ) -> Bytes:
+        """Return the blocks of `plan[rank]`, like `load`, where every rank knows the whole plan."""
+        return self._load(plan, name, out, reload, planned=True).data
+
+    def _load(
+        self, asked: Any, name: str, out: Any, reload: Reload | None, planned: bool = False
+    ) -> Load:
+        load, problem, cause = None, None, None
+        try:
+            load = Load(self._version(name), asked, self.comm, out, planned)
+        except (BadInput, TypeError) as error:
+            problem = str(error)
+        while True:
+            words = self._words()
+            try:
+                if load is not None:
+                    load.choose(self._ranks, reload)
+                    words = load.words(self.comm.size)
+            except Exception as error:  # of the user's callback
+                problem, cause = f"reload failed: {error}", error
+            call = f"load({name=})"
+            if planned:
+                call = f"load_all({name=}, plan {load.digest if load else 0:x})"
+            words = self._meeting.meet(call, problem, words, cause)
+            assert load is not None
+            with self.guard():
+                self._in_flight = load.run(self._meeting.wire, words)
+            if self._sound(load.version, load.served):
+                load.check()
+                return load
+
+    def _version(self, name: str) -> Version:
+        if name not in self._versions:
+            known = ", ".join(map(repr, self._versions)) or "none"
+            raise BadInput(f"there is no data set {name!r}; submitted so far: {known}")
+        return self._versions[name]
+
+    def _sound(self, version: Version, used: Ints) -> bool:
+        """Conclude a call that read these ranges here; False if copies turned out to be damaged.
+
+        Damaged copies count as lost from then on, for everybody.
+        """
+        damaged = version.damaged(used)
+        if self._meeting.conclude(not len(damaged)):
+            return True
+        slot = int(np.flatnonzero(version.places == self._place)[0]) if len(damaged) else -1
+        with self.guard():
+            for where, ranges in self._meeting.wire.gather_objects((slot, damaged)):
+                version.condemn(np.full(len(ranges), where), ranges)
+        return False
+
+    # After a failure.
+
+    def recover(self) -> Recovery:
+        """Find out who lives, and go on with them: a new `store.comm`, and what is lost.
+
+        Spares of the crew take the places of the dead. Ranks that die meanwhile are dealt with.
+        """
+        before = self._ranks
+        self._meeting.meet_to_recover()
+        everyone = self.comm
+        if self._crew is not None:
+            self._crew.call_spares()
+            everyone = self._crew.everyone
+        group = regroup(
+            everyone, self._place, self._label, np.flatnonzero(before >= 0), self._describe
+        )
+        assert group.comm is not None
+        if self._crew is not None:
+            self._crew.everyone = group.everyone
+        self._meeting.move_to(group.comm)
+        return self._take(group)
+
+    def _describe(self) -> dict[str, Any]:
+        own = ("_crew", "_meeting", "_place", "_label", "_peak", "_in_flight")
+        return {key: value for key, value in self.__dict__.items() if key not in own}
+
+    def _take(self, group: Regrouped) -> Recovery:
+        """Take over the places that were assigned after a failure."""
+        assert group.comm is not None
+        before = self._ranks
+        ranks = np.full(len(before), -1, np.int64)
+        ranks[group.places] = np.arange(len(group.places))
+        newcomers = group.places[list(group.joined)]
+        gone = np.flatnonzero(
+            (before >= 0) & ((ranks < 0) | np.isin(np.arange(len(ranks)), newcomers))
+        )
+        for version in self._versions.values():
+            version.lose(gone)
+        self._ranks, self._labels = ranks, group.labels
+        if self._crew is not None:
+            self._crew.comm = group.comm
+        lost = {name: version.lost() for name, version in self._versions.items()}
+        self.last_recovery = Recovery(
+            tuple(sorted(before[gone].tolist())),
+            group.joined,
+            self.versions,
+            {name: ranges for name, ranges in lost.items() if ranges},
+        )
+        return self.last_recovery
+
+    def restore_copies(self, reload: Reload | None = None) -> Restored:
+        """Bring every block back to as many copies as it had, or one on each rank that is left.
+
+        Only what was lost moves. Blocks that no rank holds any more are had from
+        `reload(first, count)`, or listed in the result.
+        """
+        new_copies, lost = 0, {}
+        for name in sorted(self._versions):
+            restoration = self._restore(name, reload)
+            new_copies += restoration.new_copies
+            if restoration.lost_blocks:
+                lost[name] = restoration.lost_blocks
+        return Restored(self.copies, new_copies, lost)
+
+    def _restore(self, name: str, reload: Reload | None) -> Restoration:
+        version = self._versions[name]
+        dead: Flags = self._ranks[version.places] < 0
+        while True:
+            restoration, problem, cause = None, None, None
+            try:
+                restoration = Restoration(version, dead, self._ranks, self.comm.rank, reload)
+            except Exception as error:  # of the user's callback
+                problem, cause = f"reload failed: {error}", error
+            call = f"restore_copies({reload is not None})"
+            self._meeting.meet(call, problem, self._words(), cause)
+            assert restoration is not None
+            with self.guard():
+                self._in_flight = restoration.run(self._meeting.wire)
+            self._peak = max(self._peak, self.memory().stored + restoration.bytes)
+            if self._sound(version, restoration.sent()):
+                restoration.commit()
+                return restoration
+
+    def memory(self) -> Memory:
+        """Return the bytes that the store takes on this rank: `copies` times its share of all.
+
+        While a new version is on its way there are as many again; `in_flight` is what the last
+        call sent and received.
+        """
+        stored = sum(version.bytes for version in self._versions.values())
+        self._peak = max(self._peak, stored)
+        return Memory(stored, self._peak, self._in_flight)
+
+    def _words(self, *values: int) -> Ints:
+        words = np.zeros((self.comm.size, WORDS), np.int64)
+        words[:, : len(values)] = values
+        return words
+
+
+def _refusal(
+    size: int, copies: int, range_bytes: int, nodes: Sequence[str | int] | None, distribution: str
+) -> str | None:
+    if size < copies:
+        return (
+            f"{copies} copies on {size} ranks; no two copies may be on one rank, "
+            f"so start at least {copies} ranks or ask for copies={size}"
+        )
+    if range_bytes < 1:
+        return f"range_bytes is {range_bytes}; a range has at least 1 byte"
+    if nodes is not None and len(nodes) != size:
+        return f"nodes names {len(nodes)} hosts; give one for each of the {size} ranks"
+    if distribution not in ("A", "B"):
+        return f"distribution is {distribution!r}; it is 'A' (double hashing) or 'B' (permutation)"
+    return None

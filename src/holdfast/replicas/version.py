@@ -1,0 +1,181 @@
+"""One version of a data set: where its blocks are, and the part of them that this rank holds."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from .exchange import address_of
+from .held import Held
+from .layout import Layout, Pieces, joined
+from .permutation import Flags, Ints
+from .placement import Placement
+
+_NONE = np.empty(0, np.int64)
+
+
+class Lengths:
+    """The lengths of all blocks in some held ranges, summed up."""
+
+    def __init__(self, index: Held) -> None:
+        lengths = np.empty(int(index.sizes.sum()) // 8, np.int64)
+        target = address_of(lengths)
+        for address, size in zip(index.addresses.tolist(), index.sizes.tolist(), strict=True):
+            ctypes.memmove(target, address, size)
+            target += size
+        self._ends = np.append(0, np.cumsum(lengths))
+        self._bases = np.append(0, np.cumsum(index.sizes // 8))
+
+    def of_ranges(self) -> Ints:
+        """Return the bytes of each range."""
+        return np.asarray(np.diff(self._ends[self._bases]))
+
+    def inside(self, where: Ints, before: Ints, count: Ints) -> tuple[Ints, Ints]:
+        """Return, for `count` blocks after the first `before` of a range, offset and bytes."""
+        base = self._bases[where]
+        start = self._ends[base + before]
+        return start - self._ends[base], self._ends[base + before + count] - start
+
+
+class Version:
+    """Blocks of `block_bytes` bytes, or of lengths of their own (None), over `places`.
+
+    A *place* is a rank of the program as it started, or the spare that took over from it. Slot s
+    of the placement is the place `places[s]`. `settled` are the slots that the placement passes
+    over; `lacking` those that hold nothing, because their rank died since.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        layout: Layout,
+        placement: Placement,
+        places: Ints,
+        block_bytes: int | None,
+    ) -> None:
+        self.number = number
+        self.layout = layout
+        self.placement = placement
+        self.places = places
+        self.block_bytes = block_bytes
+        self.settled: Flags = np.zeros(len(places), np.bool_)
+        self.lacking: Flags = np.zeros(len(places), np.bool_)
+        self._bad = _NONE
+        self.data = Held(_NONE, _NONE)
+        self.index: Held | None = None
+        self._lengths = Lengths(self.data)
+        if block_bytes is None:
+            self.set_index(self.data)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Describe the version to a rank that holds nothing of it."""
+        nothing = Held(_NONE, _NONE)
+        index = None if self.index is None else nothing
+        return self.__dict__ | {"data": nothing, "index": index, "_lengths": Lengths(nothing)}
+
+    @property
+    def bytes(self) -> int:
+        """Memory that this rank gives to it."""
+        return self.data.bytes + (self.index.bytes if self.index is not None else 0)
+
+    # Where copies are.
+
+    def holders(self, ranges: Ints, order: Ints | None = None) -> Ints:
+        """Return the slots that can serve each range, a row of r with -1 for copies not there."""
+        slots = self.placement.holders(ranges, self.settled, order)
+        slots[(slots >= 0) & self.lacking[slots]] = -1
+        if len(self._bad):
+            slots[np.isin(self._key(ranges[:, None], slots), self._bad)] = -1
+        return slots
+
+    def servers(self, ranges: Ints, requesters: Ints, ranks: Ints) -> Ints:
+        """Return who serves each range to each requester: itself if it can, -1 if nobody can.
+
+        `ranks` gives the rank of each place. Requests for all that there is, each rank asking for
+        what another submitted, and requests by all for the same come out even.
+        """
+        by_slot = np.append(ranks[self.places], -1)
+        order = self.placement.order(ranges)
+        candidates = by_slot[self.holders(ranges, order)]
+        live = candidates >= 0
+        copies = live.sum(axis=1)
+        turn = self.layout.run_of(ranges) - requesters
+        if self.placement.permuted:
+            turn = turn + order
+        turn %= np.maximum(copies, 1)
+        chosen = (np.cumsum(live, axis=1) > turn[:, None]).argmax(axis=1)
+        result = candidates[np.arange(len(ranges)), chosen]
+        result[copies == 0] = -1
+        return np.where((candidates == requesters[:, None]).any(axis=1), requesters, result)
+
+    def lost(self) -> list[tuple[int, int]]:
+        """Return the blocks of which no copy is left, as (first, count)."""
+        ranges = self.touched(self.lacking)
+        gone = ranges[(self.holders(ranges) < 0).all(axis=1)]
+        _, first, count = self.layout.whole(gone)
+        return joined(first, count)
+
+    def touched(self, slots: Flags) -> Ints:
+        """Return the ranges that any change of `slots` may concern, and those with bad copies."""
+        return np.union1d(
+            self.placement.held_first_by(slots | self.settled), self._bad // len(self.places)
+        )
+
+    def lose(self, places: Ints) -> None:
+        """Note that what these places held is gone."""
+        self.lacking |= np.isin(self.places, places)
+
+    def condemn(self, slots: Ints, ranges: Ints) -> None:
+        """Note that these copies are damaged; they count as lost."""
+        self._bad = np.union1d(self._bad, self._key(ranges, slots))
+
+    def settle(self, dead: Flags, lost: Ints) -> None:
+        """Note that all but `lost` is where the placement says when it passes over `dead`."""
+        self.settled = dead
+        self.lacking = dead.copy()
+        slots = self.placement.holders(lost, dead)
+        self._bad = np.unique(self._key(lost[:, None], slots)[slots >= 0])
+
+    def _key(self, ranges: Ints, slots: Ints) -> Ints:
+        return ranges * len(self.places) + slots
+
+    # What this rank holds.
+
+    def sizes(self, ranges: Ints) -> Ints:
+        """Return the bytes of each range; those of variable size must be in the index here."""
+        if self.index is None:
+            return self.layout.whole(ranges).counts * self._fixed
+        return self._lengths.of_ranges()[self.index.find(ranges)]
+
+    def set_index(self, index: Held) -> None:
+        """Take the lengths of the blocks in these ranges as known."""
+        self.index = index
+        self._lengths = Lengths(index)
+
+    def spans(self, pieces: Pieces) -> tuple[Ints, Ints]:
+        """Return where the bytes of pieces lie here, and how many they are."""
+        where = self.data.find(pieces.ranges)
+        before = pieces.first - self.layout.whole(pieces.ranges).first
+        if self.index is None:
+            low, length = before * self._fixed, pieces.counts * self._fixed
+        else:
+            low, length = self._lengths.inside(where, before, pieces.counts)
+        return self.data.addresses[where] + low, length
+
+    def index_spans(self, pieces: Pieces) -> tuple[Ints, Ints]:
+        """Return where the lengths of the blocks of pieces lie here, and how many bytes."""
+        assert self.index is not None
+        before = pieces.first - self.layout.whole(pieces.ranges).first
+        return self.index.addresses[self.index.find(pieces.ranges)] + 8 * before, 8 * pieces.counts
+
+    def damaged(self, ranges: Ints) -> Ints:
+        """Return those of the ranges held here whose bytes do not match their checksum."""
+        bad = self.data.damaged(ranges)
+        return bad if self.index is None else np.union1d(bad, self.index.damaged(ranges))
+
+    @property
+    def _fixed(self) -> int:
+        assert self.block_bytes is not None
+        return self.block_bytes

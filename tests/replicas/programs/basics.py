@@ -1,0 +1,153 @@
+"""Everything that works without failures, on any number of ranks; run with 1, 2 and 5."""
+
+from __future__ import annotations
+
+import blocks
+import numpy as np
+import pytest
+from mpi4py import MPI
+
+from holdfast.errors import BadInput
+from holdfast.replicas import Replicas
+
+comm = MPI.COMM_WORLD
+me, p = comm.rank, comm.size
+
+
+def shape(base: int) -> tuple[list[int], int, int]:
+    counts = [base * ((i * 7 + 1) % 5) // 2 for i in range(p)]
+    return counts, sum(counts[:me]), sum(counts)
+
+
+def requests(total: int, seed: int) -> list[list[tuple[int, int]]]:
+    """Ranges that overlap, repeat, are empty, and are anyone's."""
+    rng = np.random.default_rng(seed)
+    plan = []
+    for _ in range(p):
+        lows = rng.integers(0, total, 4).tolist()
+        some = [(low, int(rng.integers(0, total - low + 1))) for low in lows]
+        plan.append([*some, some[0], (0, 0), (total, 0)])
+    return plan
+
+
+def round_trips(permute: bool, distribution: str) -> None:
+    sizes = ((64, 1024, 60), (7, 64, 33), (300, 100, 5), (64, "128 KiB", 5000))
+    for turn, (size, range_bytes, base) in enumerate(sizes):
+        store = Replicas(
+            comm, min(3, p), range_bytes, permute, seed=turn, distribution=distribution
+        )
+        counts, first, total = shape(base)
+        plan = requests(total, turn)
+        mine = plan[me]
+        for version in (1, 2):
+            data = blocks.fixed(first, counts[me], size, version)
+            assert store.submit(data, block_bytes=size) == version
+            expected = blocks.wanted(mine, size, version)
+            assert np.array_equal(store.load(mine), expected)
+            assert np.array_equal(store.load(iter(mine)), expected)
+            assert np.array_equal(store.load_all(plan), expected)
+            out = np.empty(len(expected) // size, f"V{size}")
+            store.load(mine, out=out)
+            assert np.array_equal(out.view(np.uint8), expected)
+        before = store.memory()
+        assert before.stored <= sum(counts) * size * min(3, p)
+        assert before.peak <= 2 * sum(counts) * size * min(3, p)
+        if base < 100:
+            store.submit_many(blocks.varied(first, counts[me], 5), name="varied")
+            got = store.load_many(mine, name="varied")
+            ids = [number for low, n in mine for number in range(low, low + n)]
+            assert [bytes(block) for block in got] == [
+                blocks.varied(number, 1, 5)[0] for number in ids
+            ]
+            assert np.array_equal(store.load(mine, name="varied"), blocks.wanted(mine, None, 5))
+        assert np.array_equal(store.load(mine), blocks.wanted(mine, size, 2))
+        assert np.array_equal(store.load([(0, total)]), blocks.fixed(0, total, size, 2))
+
+
+def buffers() -> None:
+    store = Replicas(comm, min(2, p))
+    table = np.arange(40, dtype=np.float64).reshape(8, 5) + me
+    views = (table, table.T, table[::2, 1:], table.tobytes(), bytearray(table.tobytes()))
+    for view in views:
+        array = np.asarray(view) if isinstance(view, np.ndarray) else np.frombuffer(view, float)
+        frozen = np.ascontiguousarray(array).copy()
+        frozen.flags.writeable = False
+        for data in (view, frozen):
+            store.submit(data, block_bytes=8)
+            got = store.load([(me * array.size, array.size)]).view(float)
+            assert np.array_equal(got, np.ascontiguousarray(array).reshape(-1))
+    store.submit_many([b"four"] * 3, name="equal")
+    assert bytes(store.load([(3 * me + 1, 1)], name="equal")) == b"four"
+
+
+def edges() -> None:
+    store = Replicas(comm, min(2, p))
+    store.submit(b"", name="nothing")
+    assert store.load([], name="nothing").nbytes == 0
+    store.submit(b"x" * 64 if me == p - 1 else b"", name="one block")
+    assert bytes(store.load([(0, 1)] * 2, name="one block")) == b"x" * 128
+    # Runs of blocks in another order than the ranks'.
+    data = blocks.fixed(10 * (p - 1 - me), 10, 64, 3)
+    store.submit(data, first=10 * (p - 1 - me), name="backwards")
+    assert np.array_equal(
+        store.load([(0, 10 * p)], name="backwards"), blocks.fixed(0, 10 * p, 64, 3)
+    )
+    store.submit(np.zeros(3_000_000, np.uint8), block_bytes=1_000_000, name="large blocks")
+    assert store.load([(1, 1)], name="large blocks").nbytes == 1_000_000
+
+
+def refuses(text: str, action, *arguments, **options) -> None:
+    """All ranks refuse, and the store works on."""
+    with pytest.raises(BadInput, match=text):
+        action(*arguments, **options)
+
+
+def mistakes() -> None:
+    refuses("no two copies may be on one rank", Replicas, comm, copies=p + 1)
+    refuses("at least 1", Replicas, comm, copies=0)
+    refuses("copies is 'two'; it must be a whole number", Replicas, comm, copies="two")
+    refuses("not a size", Replicas, comm, copies=1, range_bytes="wide")
+    refuses("one for each of the", Replicas, comm, copies=1, nodes=["a"] * (p + 1))
+    refuses("double hashing", Replicas, comm, copies=1, distribution="C")
+    store = Replicas(comm, 1)
+    refuses("there is no data set", store.load, [(0, 1)])
+    refuses("not whole blocks of 64", store.submit, b"abc")
+    refuses("at least 1", store.submit, b"abc", block_bytes=0)
+    refuses("block_bytes is '64'", store.submit, b"abc", block_bytes="64")
+    refuses("first is -1; it must be", store.submit, bytes(64), first=-1)
+    refuses("the blocks cannot be had", store.submit_many, (1 // 0 for _ in range(2)))
+    refuses("a block is a str", store.submit_many, ["text"])
+    refuses("not bytes, a buffer", store.submit, object())
+    refuses("Python objects", store.submit, np.array([object()]))
+    store.submit(blocks.fixed(10 * me, 10, 64, 1))
+    total = 10 * p
+    refuses("outside the", store.load, [(total, 1)])
+    refuses("outside the", store.load, [(-1, 1)])
+    refuses("outside the", store.load, [(0, total + 1)])
+    refuses("pairs", store.load, [(1, 2, 3)])
+    refuses("pairs", store.load, [1.5, 2])
+    refuses("pairs", store.load, 7)
+    refuses("out has 1 bytes", store.load, [(0, 1)], out=bytearray(1))
+    refuses("writable", store.load, [(0, 1)], out=bytes(64))
+    refuses("the plan is for", store.load_all, [[]] * (p + 1))
+    refuses("without gaps", store.submit, bytes(64), first=5 * me + 1)
+    if p > 1:
+        # What one rank does wrong, or differently, all refuse.
+        refuses("outside the", store.load, [(0, 1 + (me == 1) * total)])
+        refuses("ranks disagree", store.submit, bytes(640), block_bytes=64 >> (me == 1))
+        refuses("ranks disagree", store.load_all, [[(me, 1)]] * p)
+        if me:
+            refuses("ranks disagree", store.load, [(0, 1)])
+        else:
+            refuses("ranks disagree", store.restore_copies)
+        refuses("ranks disagree", Replicas, comm, copies=1, seed=me)
+    assert np.array_equal(store.load([(0, total)]), blocks.fixed(0, total, 64, 1))
+    assert store.versions == {"default": 1}
+
+
+round_trips(permute=True, distribution="A")
+round_trips(permute=False, distribution="B")
+buffers()
+edges()
+mistakes()
+print(f"rank {me} is done")

@@ -1,0 +1,177 @@
+"""Failures one by one: damage, loss of all copies, spares. usage: failures.py SCENARIO"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+import blocks
+import numpy as np
+import pytest
+from mpi4py import MPI
+
+from holdfast import mpi
+from holdfast.errors import BlocksLost, RanksFailed
+from holdfast.replicas import Replicas, Shares
+
+world = MPI.COMM_WORLD
+EACH, SIZE = 50, 64
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def filled(comm: MPI.Intracomm | mpi.Crew, **options) -> Replicas:
+    store = Replicas(comm, range_bytes=640, **options)
+    store.submit(blocks.fixed(EACH * store.comm.rank, EACH, SIZE, 1), block_bytes=SIZE)
+    return store
+
+
+def notice(store: Replicas) -> None:
+    """Go on until the death of a rank is noticed."""
+    try:
+        while True:
+            store.load([])
+    except RanksFailed:
+        pass
+
+
+def recovered(store: Replicas) -> None:
+    """Wait until the death of a rank is noticed, and recover from it."""
+    notice(store)
+    store.recover()
+
+
+def reload(first: int, count: int) -> np.ndarray:
+    return blocks.fixed(first, count, SIZE, 1)
+
+
+def all_there(store: Replicas, total: int, **options) -> None:
+    got = store.load([(0, total)], **options)
+    assert np.array_equal(got, blocks.fixed(0, total, SIZE, 1))
+
+
+def damage() -> MPI.Intracomm:
+    store = filled(world, copies=2)
+    total = EACH * world.size
+    held = store._versions["default"].data
+    # One byte of every range on rank 1: found on load, served from elsewhere, healed by restoring.
+    for address in held.addresses.tolist() if world.rank == 1 else ():
+        ctypes.memset(address + 3, 255, 1)
+    all_there(store, total)
+    all_there(store, total)
+    restored = store.restore_copies()
+    assert restored.new_copies == len(ranges_of(store, 1))
+    assert not restored.lost
+    held = store._versions["default"].data
+    assert not len(held.damaged(held.ids))
+    # The same range on every rank: gone, and said so.
+    for number, address in zip(held.ids.tolist(), held.addresses.tolist(), strict=True):
+        if number == 7:
+            ctypes.memset(address, 255, 2)
+    first = int(store._versions["default"].layout.whole(np.array([7])).first[0])
+    with pytest.raises(BlocksLost) as caught:
+        store.load([(0, total)])
+    assert caught.value.ranges == [(first, 10)]
+    all_there(store, total, reload=reload)
+    assert store.restore_copies().lost == {"default": [(first, 10)]}
+    assert store.restore_copies(reload=reload).lost == {}
+    all_there(store, total)
+    return store.comm
+
+
+def ranges_of(store: Replicas, rank: int) -> np.ndarray:
+    version = store._versions["default"]
+    slot = int(np.flatnonzero(version.places == rank)[0])
+    return version.placement.held_by(slot, version.settled)
+
+
+def loss() -> MPI.Intracomm:
+    """All holders of some blocks die: ranks 0 and 3 of 6 hold the same."""
+    total = EACH * world.size
+    store = filled(world, copies=2, nodes=list(range(world.size)))
+    held = [rank for rank in range(6) if 5 in ranges_of(store, rank)]
+    if world.rank in held:
+        die()
+    recovered(store)
+    while store.comm.size > 4:
+        recovered(store)
+    lost = store.last_recovery.lost["default"]
+    assert lost
+    with pytest.raises(BlocksLost) as caught:
+        store.load([(0, total)])
+    assert caught.value.ranges == lost
+    # Ranks that ask for nothing lost get their blocks while others learn of the loss.
+    safe = next(n for n in range(total) if not any(f <= n < f + c for f, c in lost))
+    if store.comm.rank == 1:
+        assert np.array_equal(store.load([(safe, 1)]), blocks.fixed(safe, 1, SIZE, 1))
+    else:
+        with pytest.raises(BlocksLost):
+            store.load([lost[0]])
+    assert store.restore_copies().lost == {"default": lost}
+    with pytest.raises(BlocksLost):
+        store.load([(0, total)])
+    all_there(store, total, reload=reload)
+    assert store.restore_copies(reload=reload).lost == {}
+    all_there(store, total)
+    assert store.submit(bytes(64)) == 2
+    return store.comm
+
+
+def spares() -> mpi.Crew:
+    """Of 7 ranks 2 are spares; ranks die one after another, the third time nobody can step in."""
+    crew = mpi.split_spares(world, 2)
+    total, turn = EACH * 5, 0
+    if crew.spare:
+        store = Replicas.join(crew)
+        assert store is not None
+        turn = int(store.comm.recv(source=4))
+        settle(store, total)
+    else:
+        store = filled(crew, copies=2)
+    shares = Shares([EACH] * 5)
+    while turn < 3:
+        victim = (1, 0, 2)[turn]
+        if store.comm.rank == victim:
+            die()
+        before = store.comm.size
+        notice(store)
+        recovery = store.recover()
+        turn += 1
+        assert recovery.ranks == (victim,)
+        assert recovery.lost == {}
+        if turn <= 2:
+            assert (store.comm.size, recovery.joined) == (before, (victim,))
+            if store.comm.rank == 4:
+                store.comm.send(turn, dest=victim)
+        else:
+            assert (store.comm.size, recovery.joined) == (before - 1, ())
+            shares.lose(recovery.ranks)
+        settle(store, total)
+    return crew
+
+
+def idle_spares() -> mpi.Crew:
+    """A spare dies, nobody else does: the others finish, and the spare that is left is let go."""
+    crew = mpi.split_spares(world, 2)
+    if crew.spare:
+        if world.rank == world.size - 1:
+            die()
+        assert Replicas.join(crew) is None
+    else:
+        all_there(filled(crew, copies=2), EACH * (world.size - 2))
+    return crew
+
+
+def settle(store: Replicas, total: int) -> None:
+    all_there(store, total)
+    restored = store.restore_copies()
+    assert restored.copies == 2
+    assert restored.new_copies > 0
+    all_there(store, total)
+
+
+mpi.finish(globals()[sys.argv[1]]())

@@ -1,0 +1,59 @@
+"""Damage, loss of all copies, spares, and the examples; each with ranks that really die."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize(
+    ("scenario", "ranks"), [("damage", 5), ("loss", 6), ("spares", 7), ("idle_spares", 5)]
+)
+def test_scenario(mpi_passes: Callable[..., str], scenario: str, ranks: int) -> None:
+    mpi_passes("failures.py", scenario, ranks=ranks, timeout=40)
+
+
+def test_kmeans_finds_the_same_centres(mpi_passes: Callable[..., str], scratch: Path) -> None:
+    centres = []
+    for more in ((), ("--kill", 2, "--at", 4)):
+        saved = scratch / f"centres{len(more)}.npy"
+        options = ("--points", 2000, "--iterations", 8, "--copies", 3, "--save", saved)
+        said = mpi_passes(EXAMPLES / "kmeans.py", *options, *more, ranks=5, timeout=40)
+        assert f"{4 if more else 5} of 5 ranks finished 8 iterations" in said
+        centres.append(np.load(saved))
+    assert np.abs(centres[0] - centres[1]).max() < 1e-9
+
+
+def test_wordcount_misses_no_word(mpi_passes: Callable[..., str]) -> None:
+    said = mpi_passes(
+        EXAMPLES / "wordcount.py", "--documents", 200, "--kill", 1, ranks=4, timeout=40
+    )
+    assert "3 of 4 ranks counted" in said
+    assert "as many as there are" in said
+
+
+def test_an_mpi_without_ulfm_says_what_is_needed() -> None:
+    program = """
+from holdfast import mpi
+from holdfast.errors import HoldfastError
+class Other:  # as mpi4py is on an MPI that cannot revoke
+    def Revoke(self): raise NotImplementedError
+    def Get_failed(self): raise NotImplementedError
+    def Is_revoked(self): raise NotImplementedError
+assert mpi.failed_ranks(Other()) == () and not mpi.is_broken(Other())
+try:
+    mpi.ranks_failed(Other())
+except HoldfastError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
+    assert "mpiexec --with-ft ulfm" in done.stdout, done.stderr
