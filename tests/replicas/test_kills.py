@@ -20,10 +20,10 @@ def run_schedules(mpi_passes: Callable[..., str], report: Path, seed: int, wante
     while len(done) < wanted:
         first = max(done, default=-1) + 1
         report.write_text("")
-        mpi_passes("kills.py", seed, first, EACH, report, ranks=RANKS, timeout=40)
+        said = mpi_passes("kills.py", seed, first, EACH, report, ranks=RANKS, timeout=40)
         lines = [line.split(maxsplit=1) for line in report.read_text().splitlines()]
         done |= {int(what) for kind, what in lines if kind == "done"}
-        assert first in done
+        assert first in done, f"schedule {first} of seed {seed} did not end: {lines}\n{said}"
         kills.update(what for kind, what in lines if kind == "kill")
     print("\n".join(f"{kills[stage]:4d} kills {stage}" for stage in STAGES))
     missed = [stage for stage in STAGES if not kills[stage]]
