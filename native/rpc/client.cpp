@@ -313,6 +313,9 @@ Status Exchange::read_body(const Sink& sink) {
 }
 
 Status Exchange::send_body(const void* data, std::size_t size) {
+    // Counted anew for every piece: if we were slow to bring it, that is not the other side's
+    // fault.
+    patience_ = Patience(patience_.stall);
     patience_.allow(size);
     return channel_.send(data, size, patience_).located(address_);
 }
