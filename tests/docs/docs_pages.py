@@ -1,6 +1,6 @@
 """The documentation's pages, their code blocks, and how to run them.
 
-A page is run from top to bottom in a directory of its own, with one namespace:
+A page is run from top to bottom in an empty directory, with one namespace:
 
 - ```` ```python ```` is executed; a following ```` ```output ```` is what it must have printed.
 - ```` ```console ````: each line `$ command` is run by the shell and must exit with 0; the lines
@@ -147,19 +147,6 @@ class PageRun:
         return f"{self._page.relative_to(ROOT)}:{block.line}"
 
 
-def _write_logs(home: Path) -> None:
-    """Put the logs there that pages about `holdfast plan` read: a user has their own."""
-    reference = (DOCS / "reference" / "plan.md").read_text()
-    example = re.search(r"```json\n(.*?)```", reference, re.DOTALL)
-    assert example
-    (home / "events.jsonl").write_text(example[1])
-    jobs = (
-        f"{n}|{'COMPLETED' if n % 9 else 'NODE_FAIL'}|64|7200|2024-01-{1 + n % 28:02}\n"
-        for n in range(90)
-    )
-    (home / "sacct.txt").write_text("JobID|State|NNodes|ElapsedRaw|End\n" + "".join(jobs))
-
-
 @contextlib.contextmanager
 def page_run(page: Path) -> Iterator[PageRun]:
     """Prepare a directory and an environment for a page, and clear up afterwards."""
@@ -176,7 +163,6 @@ def page_run(page: Path) -> Iterator[PageRun]:
         "COLUMNS": "100",
     }
     os.chdir(home)
-    _write_logs(home)
     run = PageRun(page, home / "run")
     try:
         yield run

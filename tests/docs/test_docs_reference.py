@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import textwrap
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
 import typer
-from docs_pages import DOCS, ROOT
+from docs_pages import DOCS, ROOT, blocks
+from typer.testing import CliRunner
 
 import holdfast
 from holdfast import _core, errors
@@ -19,11 +21,14 @@ from holdfast.agent.control import AgentStatus
 from holdfast.cli.bench.figures import Figure, Report
 from holdfast.cli.config import Shown
 from holdfast.cli.main import app
+from holdfast.cli.plan.logs import read_events
 from holdfast.cli.session import NodeStatus, SessionStatus
 from holdfast.cluster.local import Node
 from holdfast.config import SETTINGS
 from holdfast.membership.view import Member, View
 from holdfast.objects import Listing, ObjectInfo, Objects
+from holdfast.planner.events import AnyEvent
+from holdfast.planner.jobs import KINDS, SUCCEEDED
 
 REFERENCE = DOCS / "reference"
 
@@ -80,8 +85,11 @@ def test_every_command_is_documented_with_its_options(name: str) -> None:
     text = section(page, f"`{name}`")
     options = [one for one in COMMANDS[name].params if one.param_type_name == "option"]
     names = {flag for one in options for flag in one.opts if flag != "--help"}
-    first_cells = {row[0].split()[0] for row in rows(text) if row[0].startswith("--")}
-    assert first_cells == names
+    defaults = {row[0].split()[0]: row[1] for row in rows(text) if row[0].startswith("--")}
+    assert set(defaults) == names
+    for one in options:
+        if one.default not in (None, False):
+            assert defaults[one.opts[0]] == str(one.default).removesuffix(".0")
     for argument in (one for one in COMMANDS[name].params if one.param_type_name == "argument"):
         assert f"`{argument.name.upper()}`" in text
 
@@ -117,6 +125,71 @@ def test_tiers_and_counters_are_documented() -> None:
     assert set(status.counters) <= documented
     for tier in status.tiers.values():
         assert {f"nodes[].tiers.*.{field}" for field in tier} <= {row[0] for row in rows(text)}
+
+
+# ---- planner
+
+PLAN = REFERENCE / "plan.md"
+
+
+def fields(text: str) -> set[str]:
+    """Return the names in the first cells of the table of fields."""
+    table = text.split("\n| field | |\n")[1].split("\n\n", maxsplit=1)[0]
+    return {name for row in rows(table) for name in re.findall(r"\w+", row[0])}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "checkpoint --local-cost 9 --shared-cost 99 --local-rate 1/d --shared-rate 0.1/d",
+        "ring --nodes 16 --files 512 --virtual-nodes 10 --trials 2",
+        "copies --ranks 64",
+        "training --nodes 4 --files 64 --batch 16 --runs 2",
+        "import --nodes 32",
+        "failures --sacct sacct.txt",
+    ],
+)
+def test_fields_of_plans_are_documented(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sacct.txt").write_text("State|NNodes|Elapsed|End\nNODE_FAIL|8|01:00:00|2024-01-01\n")
+    name, *arguments = command.split()
+    result = CliRunner().invoke(app, ["plan", name, *arguments, "--json"], catch_exceptions=False)
+    documented = fields(PLAN.read_text()) | fields(section(PLAN, f"`holdfast plan {name}`"))
+    assert documented == set(json.loads(result.output))
+
+
+def test_every_plan_has_a_page_on_its_model() -> None:
+    plans = {name.split()[-1] for name in COMMANDS if name.startswith("holdfast plan ")}
+    assert plans == {page.stem for page in (DOCS / "models").glob("*.md")} - {"index"}
+
+
+def test_the_log_is_the_one_that_plans_read(tmp_path: Path) -> None:
+    text = section(PLAN, "events.jsonl")
+    documented = {
+        row[0]: [name.strip(" `") for name in row[1].split(",")] for row in rows(text)[1:]
+    }
+    assert documented == {
+        event.__struct_config__.tag: [
+            one.name + ("" if one.required else "`?") for one in msgspec.structs.fields(event)
+        ]
+        for event in get_args(AnyEvent)
+    }
+    [example] = [block.text for block in blocks(PLAN) if block.language == "json"]
+    (tmp_path / "events.jsonl").write_text(example)
+    assert {type(event) for event in read_events(tmp_path / "events.jsonl")} == set(
+        get_args(AnyEvent)
+    )
+
+
+def test_states_of_jobs_are_counted_as_documented() -> None:
+    documented = {
+        state.strip(" `"): row[1]
+        for row in rows(section(PLAN, "What `sacct` prints"))[1:-1]
+        for state in row[0].split(",")
+    }
+    assert documented == KINDS | dict.fromkeys(SUCCEEDED, "success")
 
 
 # ---- errors

@@ -6,17 +6,14 @@ import shlex
 import subprocess
 import sys
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from holdfast.cli.main import app
-from holdfast.cli.plan import app as plan_app
 from holdfast.errors import BadInput
 
-MODELS = Path(__file__).parents[2] / "docs" / "models"
 TSUBAME = shlex.split(
     "--nodes 1408 --checkpoint 29GB --local 400MB/s --shared 6.4GB/s --mtbf 13h "
     "--shared-failures 6%"
@@ -292,8 +289,3 @@ def test_help_needs_no_numpy() -> None:
     """`holdfast --help` and all other commands must not load the numeric libraries."""
     code = "import sys, holdfast.cli.main; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
-
-
-def test_every_plan_has_a_page_about_its_model() -> None:
-    names = {command.name or command.callback.__name__ for command in plan_app.registered_commands}
-    assert names == {page.stem for page in MODELS.glob("*.md")} - {"index"}
