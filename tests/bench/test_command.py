@@ -1,3 +1,5 @@
+import importlib
+import json
 import subprocess
 import sys
 
@@ -46,7 +48,7 @@ def test_record_outside_a_checkout_is_refused_before_anything_runs(tmp_path):
 def canned(monkeypatch):
     """Replaces the measuring, and nothing else, by a report that is there at once."""
     report = Report("core", [at_most("get", 1.0, 2.0, "x", "raw")], {"raw": 5.0})
-    monkeypatch.setattr(command, "measure", lambda name: report)
+    monkeypatch.setattr(command, "run_one", lambda name: report)
     monkeypatch.setattr(baselines, "recorded", lambda machine: {"raw": 10.0})
 
 
@@ -100,3 +102,14 @@ def test_get_loop_gets_and_notices_a_wrong_size(tmp_path):
             )
         with pytest.raises(HoldfastError, match="another size"):
             programs.client(core, "get_loop", member.socket, "k", 999, 1, 1, stdin=key)
+
+
+def test_one_bench_after_another_whatever_they_import(monkeypatch, capsys):
+    # A module of the package under the name of one of its functions would take its place.
+    module = type(sys)("tiny_bench")
+    module.run = lambda: Report("tiny", [at_most("get", 1.0, 2.0, "x", "raw")])
+    monkeypatch.setitem(sys.modules, "tiny_bench", module)
+    monkeypatch.setattr(command, "BENCHES", {"one": "tiny_bench", "two": "tiny_bench"})
+    importlib.import_module("holdfast.cli.bench.measure")
+    assert run(monkeypatch, "all", "--json") == 0
+    assert [report["bench"] for report in json.loads(capsys.readouterr().out)] == ["tiny", "tiny"]

@@ -23,7 +23,7 @@ BENCHES: dict[str, str] = {
 }
 
 
-def measure(name: str) -> Report:
+def run_one(name: str) -> Report:
     """Run benchmark `name`."""
     report: Report = import_module(BENCHES[name]).run()
     return report
@@ -55,7 +55,7 @@ def bench(
     reports = []
     for each in names:
         with Console(stderr=True).status(f"running the {each} benchmark"):  # on terminals only
-            reports.append(baselines.judge(measure(each), known))
+            reports.append(baselines.judge(run_one(each), known))
     if record:
         baselines.record(here, reports)
     if write is not None:
