@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -39,7 +40,13 @@ def run(
         str(path),
         *map(str, arguments),
     ]
-    environment = os.environ | {"TMPDIR": str(private), "OMP_NUM_THREADS": "1"}
+    # Killed ranks leave their shared memory behind; in a directory of its own it goes with the run.
+    shared = tempfile.mkdtemp(dir=os.environ["HOLDFAST_MEMORY_DIR"])
+    environment = os.environ | {
+        "TMPDIR": str(private),
+        "OMP_NUM_THREADS": "1",
+        "OMPI_MCA_btl_sm_backing_directory": shared,
+    }
     environment["PYTHONPATH"] = str(PROGRAMS)
     process = subprocess.Popen(
         command,
@@ -58,6 +65,7 @@ def run(
     finally:
         _end(process)
         shutil.rmtree(private, ignore_errors=True)
+        shutil.rmtree(shared, ignore_errors=True)
     return subprocess.CompletedProcess(command, process.returncode, output, "")
 
 

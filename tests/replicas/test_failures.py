@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -53,7 +54,12 @@ try:
 except HoldfastError as error:
     print(error)
 """
+    shared = os.environ["HOLDFAST_MEMORY_DIR"]  # a program that never finalizes MPI leaves memory
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program],
+        env=os.environ | {"OMPI_MCA_btl_sm_backing_directory": shared},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert "mpiexec --with-ft ulfm" in done.stdout, done.stderr

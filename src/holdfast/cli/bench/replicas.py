@@ -39,14 +39,16 @@ def _mpiexec(scratch: Path, *command: str) -> str:
     as_root = ["--allow-run-as-root"] if os.getuid() == 0 else []
     line = [program, "--with-ft", "ulfm", "--oversubscribe", *as_root, "-n", str(_RANKS)]
     environment = os.environ | {"TMPDIR": str(scratch), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*line, sys.executable, *command],
-        env=environment,
-        timeout=_TIMEOUT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    # Killed ranks leave their shared memory behind; in a directory of its own it goes with the run.
+    with tempfile.TemporaryDirectory(prefix="hf", dir="/dev/shm") as shared:
+        done = subprocess.run(
+            [*line, sys.executable, *command],
+            env=environment | {"OMPI_MCA_btl_sm_backing_directory": shared},
+            timeout=_TIMEOUT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     if done.returncode:
         raise BadInput(f"mpiexec failed on {' '.join(command)}: {done.stderr.strip()[-500:]}")
     return done.stdout
