@@ -8,7 +8,6 @@ import shutil
 import signal
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -129,10 +128,5 @@ class LocalAgents:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -7,7 +7,6 @@ import tempfile
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -86,10 +85,5 @@ class Stage:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.held.close()
