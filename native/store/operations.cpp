@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "base/crc32c.hpp"
+#include "base/fault.hpp"
 #include "rpc/body.hpp"
 
 namespace holdfast {
@@ -139,6 +140,7 @@ Answer Operations::serve_heap(const ObjectPtr& object, const GetMessage& message
     }
     counters_.get_bytes += length;
     answer.body = HeapSlice{object, data, length};
+    fault_point(Stage::Get);  // it goes with its head, in one piece
     return answer;
 }
 
@@ -193,8 +195,10 @@ Answer Operations::run_pull(const PullMessage& message, Duration patience) {
     auto writer = store_.create(
         {message.key, theirs->size, message.tier, theirs->has_source, theirs->copies});
     if (!writer.ok()) return writer.take_status();
-    Status status = exchange->read_body(
-        [&](const char* data, std::size_t size) { return writer->append(data, size); });
+    Status status = exchange->read_body([&](const char* data, std::size_t size) {
+        fault_point(Stage::Pull);
+        return writer->append(data, size);
+    });
     if (!status.ok()) return status;
     auto object = writer->commit(exchange->reply().body_crc);
     if (!object.ok()) return object.take_status();
