@@ -17,6 +17,7 @@ from .. import _core
 from ..cluster.settings import AgentSettings, Ready
 from ..errors import Busy, HoldfastError
 from .control import Control
+from .faults import Faults
 from .services import Services
 
 _VIEW_WITHIN_MS = 60_000
@@ -67,6 +68,7 @@ def _serve(core: _core.Agent, settings: AgentSettings, address: str) -> bool:
     control = Control(settings.node, settings.number, core, stop)
     services = Services()
     services.register(control)
+    services.register(Faults(core))
     # A signal must wake the loop also when it arrives just before the wait.
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
