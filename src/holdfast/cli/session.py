@@ -44,12 +44,15 @@ def up(
     session: Session = None,
     memory: Annotated[str | None, typer.Option(help="Memory tier per node, e.g. 4GiB.")] = None,
     disk: Annotated[str | None, typer.Option(help="Disk tier per node, e.g. 100GB.")] = None,
+    networks: Annotated[
+        bool, typer.Option("--networks", help="Give each a network of its own, to cut; root only.")
+    ] = False,
     settings: Set = None,
     as_json: AsJson = False,
 ) -> None:
     """Start agents on this machine and leave them running."""
     config = configure(settings, session=session, memory=memory, disk=disk)
-    started, stale = background.up(config, nodes)
+    started, stale = background.up(config, nodes, networks)
     if as_json:
         print_json(started.view)
         return

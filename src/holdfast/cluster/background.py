@@ -11,20 +11,30 @@ from ..config import Config
 from ..errors import BadInput, Damaged, NoSession
 from . import launch
 from . import session as sessions
+from .networks import Networks
 from .session import Session
 
 
-def up(config: Config, nodes: int) -> tuple[Session, bool]:
-    """Start a session; also tells whether one that had crashed was cleaned up first."""
+def up(config: Config, nodes: int, own_networks: bool = False) -> tuple[Session, bool]:
+    """Start a session; also tells whether one that had crashed was cleaned up first.
+
+    With `own_networks` each agent has a network of its own, which can be cut.
+    """
     parent = sessions.run_dir(config)
     directory = parent / config.session
     with launch.locked(parent):
         stale = _clear_stale(directory)
         directory.mkdir(mode=0o700)
+        networks = None
         try:
-            recipe = launch.Recipe(config, directory, secrets.token_bytes(32), nodes, False)
-            session, _ = launch.start(recipe)
+            if own_networks:
+                networks = Networks.make(nodes)
+                networks.save(directory)
+            key = secrets.token_bytes(32)
+            session, _ = launch.start(launch.Recipe(config, directory, key, nodes, False, networks))
         except BaseException:
+            if networks is not None:
+                networks.remove()
             shutil.rmtree(directory, ignore_errors=True)
             raise
     return session, stale

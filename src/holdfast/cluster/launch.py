@@ -22,7 +22,9 @@ from ..config import Config
 from ..errors import BadInput, DeadlineMissed, HoldfastError
 from ..membership.view import Member, View
 from . import capacity
+from . import networks as networking
 from . import session as sessions
+from .networks import Networks
 from .session import Process, Session, Tiers
 from .settings import AgentSettings, Ready
 
@@ -114,6 +116,7 @@ class Recipe(msgspec.Struct, frozen=True):
     key: bytes
     nodes: int
     lifeline: bool
+    networks: Networks | None = None  # one for each node, instead of the host's
 
     def launch(self, index: int, port: int | None = None, under: Sequence[str] = ()) -> Launched:
         """Start the agent of one node, on `port` if that is given and free.
@@ -121,6 +124,8 @@ class Recipe(msgspec.Struct, frozen=True):
         `under` is a command that runs another, e.g. strace with its options.
         """
         settings = self._settings(index, () if port is None else (port,))
+        if self.networks is not None:
+            under = (*self.networks.under(index), *under)
         return Launched(settings, self.directory / f"{settings.node}.log", under)
 
     def _settings(self, index: int, ports: tuple[int, ...]) -> AgentSettings:
@@ -134,7 +139,7 @@ class Recipe(msgspec.Struct, frozen=True):
             number=secrets.randbits(63),
             job_key=self.key.hex(),
             socket=f"unix:{self.directory / node}.sock",
-            listen=config.listen,
+            listen=self.networks.address(index) if self.networks else config.listen,
             ports=(*ports, *(port for port in more if port < 1 << 16), 0),
             memory_dir=os.path.join(memory_dir, private),
             memory=capacity.resolve(config.memory, memory_dir, self.nodes, in_memory=True),
@@ -194,6 +199,8 @@ def end(directory: Path, session: Session) -> None:
         while sessions.is_running(process):
             time.sleep(0.005)
         remove_leftovers(process.tiers, f"unix:{directory / node}.sock")
+    if (networks := networking.of_session(directory)) is not None:
+        networks.remove()
     shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -17,6 +17,7 @@ from ..errors import BadInput
 from . import launch
 from . import session as sessions
 from .launch import Launched, Recipe
+from .networks import Networks
 from .session import Session
 
 if TYPE_CHECKING:
@@ -59,13 +60,14 @@ class LocalAgents:
     They end with this object, and also when this process dies.
     """
 
-    def __init__(self, nodes: int = 4, **arguments: Any) -> None:
+    def __init__(self, nodes: int = 4, networks: Networks | None = None, **arguments: Any) -> None:
         self.config = settings.load(arguments=arguments).config
         if self.config.run_dir:
             sessions.make_private(Path(self.config.run_dir))
         self.directory = Path(tempfile.mkdtemp(prefix="holdfast-", dir=self.config.run_dir or None))
         self._launched: list[Launched] = []
-        self._recipe = Recipe(self.config, self.directory, secrets.token_bytes(32), nodes, True)
+        key = secrets.token_bytes(32)
+        self._recipe = Recipe(self.config, self.directory, key, nodes, True, networks)
         try:
             self._session, self._launched = launch.start(self._recipe)
         except BaseException:
