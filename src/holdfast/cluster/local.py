@@ -62,6 +62,7 @@ class LocalAgents:
 
     def __init__(self, nodes: int = 4, networks: Networks | None = None, **arguments: Any) -> None:
         self.config = settings.load(arguments=arguments).config
+        self.networks = networks
         if self.config.run_dir:
             sessions.make_private(Path(self.config.run_dir))
         self.directory = Path(tempfile.mkdtemp(prefix="holdfast-", dir=self.config.run_dir or None))
