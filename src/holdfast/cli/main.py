@@ -9,7 +9,7 @@ import typer
 
 from .. import __version__
 from ..errors import HoldfastError
-from . import config, demo, plan, session
+from . import config, demo, drill, plan, session
 from .bench import bench
 from .output import AsJson, print_json
 
@@ -27,6 +27,7 @@ app.command()(session.status)
 app.command()(demo.demo)
 app.command()(bench)
 app.add_typer(config.app, name="config")
+app.add_typer(drill.app, name="drill")
 app.add_typer(plan.app, name="plan")
 
 

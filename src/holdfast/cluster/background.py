@@ -7,9 +7,12 @@ import secrets
 import shutil
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from ..config import Config
 from ..errors import BadInput, Damaged, NoSession
 from . import launch
+from . import networks as networking
 from . import session as sessions
 from .networks import Networks
 from .session import Session
@@ -38,6 +41,24 @@ def up(config: Config, nodes: int, own_networks: bool = False) -> tuple[Session,
             shutil.rmtree(directory, ignore_errors=True)
             raise
     return session, stale
+
+
+def restart(config: Config, node: int) -> None:
+    """Start a new agent on a node of a session whose agent has died."""
+    directory = sessions.run_dir(config) / config.session
+    with launch.locked(directory.parent):
+        session = sessions.read(directory)
+        key, networks = sessions.read_key(directory), networking.of_session(directory)
+        recipe = launch.Recipe(config, directory, key, len(session.processes), False, networks)
+        name = f"node-{node}"
+        old = session.view.node(name)
+        assert old is not None
+        launch.remove_leftovers(session.processes[name].tiers, old.socket)
+        launched = recipe.launch(node, int(old.address.rpartition(":")[2]))
+        view = session.view.replace(launched.wait_ready())
+        processes = session.processes | {name: launched.as_process()}
+        sessions.write(directory, replace(session, view=view, processes=processes))
+        launch.tell_view(view, key)
 
 
 def down(config: Config) -> Session:
