@@ -39,6 +39,10 @@ class Config(msgspec.Struct, frozen=True):
     virtual_nodes: int
     deadline: float
     avoid: float
+    patience: float
+    probe_period: float
+    restore_rate: int
+    partition_wait: float
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -97,6 +101,13 @@ def _positive_time(value: Any) -> float:
     return seconds
 
 
+def _positive_rate(value: Any) -> int:
+    rate = int(parse_rate(value))
+    if rate < 1:
+        raise BadInput(f"{value!r} is no rate at all; write it like 100 MB/s")
+    return rate
+
+
 SETTINGS: dict[str, Setting] = {
     "session": Setting("local", _name, "name of the session to start or to connect to"),
     "node": Setting("", _text, "node to go through where several are on this host, e.g. node-2"),
@@ -113,6 +124,18 @@ SETTINGS: dict[str, Setting] = {
     "virtual_nodes": Setting("100", _positive, "points of a node on the hash ring"),
     "deadline": Setting("2 s", _positive_time, "silence after which an agent counts as failed"),
     "avoid": Setting("5 s", parse_time, "how long a failed agent is avoided"),
+    "patience": Setting(
+        "15 s", parse_time, "how long a put or a drop waits for a failed owner to be replaced"
+    ),
+    "probe_period": Setting(
+        "0.3 s", _positive_time, "how often an agent probes another; deaths take a few of these"
+    ),
+    "restore_rate": Setting(
+        "512 MiB/s", _positive_rate, "how fast a node fetches copies that were lost"
+    ),
+    "partition_wait": Setting(
+        "60 s", parse_time, "how long restoring waits when over a third of the nodes vanish at once"
+    ),
 }
 
 

@@ -1,0 +1,218 @@
+"""The agent's part in the cluster: the state machines of membership and restoring, and the core
+that carries out what they say. Nothing here waits.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from .. import _core
+from ..errors import BadInput
+from ..membership import swim
+from ..membership.owners import Owners
+from ..membership.view import Entry, Member, View, decode, encode
+from ..restoring import restorer as restoring
+from ..restoring.asking import Ask, MergeViews
+from ..restoring.messages import Reply, Request
+from ..restoring.restorer import Pull, Restorer, RestoreStatus
+from .holdings import CoreHoldings
+
+_REQUEST = msgspec.msgpack.Decoder(Request)
+_REPLY = msgspec.msgpack.Decoder(Reply)
+_encode = msgspec.msgpack.encode
+_TIERS = {tier.value: tier for tier in (_core.Tier.MEMORY, _core.Tier.DISK)}
+
+
+class HealSettings(msgspec.Struct, frozen=True):
+    """How an agent takes part in the cluster."""
+
+    virtual_nodes: int
+    probe_period: float
+    deadline: float
+    restore_rate: int
+    partition_wait: float
+
+
+class Members:
+    """Membership and restoring of one agent; also the service `restoring`."""
+
+    name = "restoring"
+
+    def __init__(self, core: _core.Agent, me: Member, settings: HealSettings) -> None:
+        self.me = me
+        self.changes = 0  # of the view; clients ask again only when it has grown
+        self.joined = False
+        self._core = core
+        self._settings = settings
+        self._rng = random.Random(me.number)
+        self._swim = swim.Swim(me, settings.probe_period)
+        self._restorer = Restorer(
+            me.number, CoreHoldings(core), settings.restore_rate, settings.partition_wait
+        )
+        self._next_ticket = 0
+        self._waiting: dict[int, Callable[[str, tuple[Any, ...]], None]] = {}
+        self._next_tick = time.monotonic()
+        core.set_self(me.number)
+        self._place()
+
+    @property
+    def view(self) -> View:
+        """The members as we know them."""
+        return self._swim.view
+
+    # ---- what happens ---------------------------------------------------------------------
+
+    def until_tick(self) -> float:
+        """Return the seconds until `tick` is to be called."""
+        return max(0.0, self._next_tick - time.monotonic())
+
+    def tick(self) -> None:
+        """Do what is done once a period."""
+        now = time.monotonic()
+        self._next_tick = now + self._settings.probe_period
+        self._core.beat()
+        self._membership(swim.Tick(), now)
+        self._restoring(restoring.Tick(), now)
+        self._core.set_news(encode(self._swim.news()))
+
+    def take_events(self) -> None:
+        """Take all that the core has to tell."""
+        while (event := self._core.next_event()) is not None:
+            kind, *rest = event
+            if kind == "heard":
+                identity, sender, news = rest
+                entries = decode(news) if news else []
+                self._membership(swim.Heard(entries, identity, sender), time.monotonic())
+            else:
+                ticket, *result = rest
+                self._waiting.pop(ticket)(kind, tuple(result))
+
+    def join(self, entries: list[Entry]) -> None:
+        """Merge what a launcher, a client or another member knows."""
+        self.joined = True
+        self._membership(swim.Heard(entries, 0, 0), time.monotonic())
+
+    def doubt(self, member: int) -> None:
+        """Suspect a member that failed a client of ours."""
+        self._membership(swim.Doubt(member), time.monotonic())
+
+    def leave(self) -> None:
+        """Say that we go, so that nobody has to find out."""
+        self._membership(swim.Leave(), time.monotonic())
+
+    def handle(self, method: str, message: bytes) -> bytes:
+        """Answer another member's restoring."""
+        if method != "ask":
+            raise BadInput(f"restoring has no method {method!r}")
+        return _encode(self._restorer.answer(_REQUEST.decode(message)))
+
+    def restore_status(self) -> RestoreStatus:
+        """Tell how far restoring is."""
+        return self._restorer.status(time.monotonic())
+
+    def detection(self) -> float:
+        """Return how long it takes at most, as a rule, until a death is known to us, in seconds."""
+        return self._swim.detection()
+
+    # ---- what to do about it --------------------------------------------------------------
+
+    def _membership(self, event: swim.Event, now: float) -> None:
+        changed = False
+        for instruction in self._swim.step(event, now, self._rng):
+            match instruction:
+                case swim.Probe():
+                    self._probe(instruction)
+                case swim.Sync(target):
+                    self._merge_with(target)
+                case swim.Changed():
+                    changed = True
+        if changed:
+            self.changes += 1
+            self._place()
+
+    def _place(self) -> None:
+        """Put who lives now into force, if that has changed."""
+        owners = Owners(self.view, self._settings.virtual_nodes)
+        self._core.set_placement(owners.ring, owners.numbers, owners.identity)
+        self._restoring(restoring.Viewed(owners, self.view.live()), time.monotonic())
+
+    def _probe(self, probe: swim.Probe) -> None:
+        def answered(kind: str, result: tuple[Any, ...]) -> None:
+            if not probe.number:
+                return
+            if kind == "failed":
+                event: swim.Event = swim.Failed(probe.number)
+            else:
+                age_ms, identity, news = result
+                entries = decode(news) if news else []
+                event = swim.Answered(probe.number, entries, identity, age_ms / 1000)
+            self._membership(event, time.monotonic())
+
+        via = probe.via.address if probe.via else ""
+        news = encode(probe.news) if probe.news else b""
+        # The second half of a period is for the helpers of who does not answer in the first.
+        deadline = self._settings.probe_period
+        self._core.probe(self._ticket(answered), probe.target.address, via, news, deadline)
+
+    def _merge_with(self, member: Member) -> None:
+        def answered(kind: str, result: tuple[Any, ...]) -> None:
+            if kind == "reply":
+                entries = decode(result[0])
+                self._membership(swim.Heard(entries, 0, member.number), time.monotonic())
+
+        self._send(member, "agent", "join", self.view.encode(), answered)
+
+    def _restoring(self, event: restoring.Event, now: float) -> None:
+        for instruction in self._restorer.step(event, now, self._rng):
+            match instruction:
+                case Ask(ticket, member, request):
+                    self._send(member, self.name, "ask", _encode(request), self._replied(ticket))
+                case MergeViews(member):
+                    self._merge_with(member)
+                case Pull():
+                    self._pull(instruction)
+
+    def _replied(self, ticket: int) -> Callable[[str, tuple[Any, ...]], None]:
+        def answered(kind: str, result: tuple[Any, ...]) -> None:
+            event: restoring.Event = restoring.Failed(ticket)
+            if kind == "reply":
+                event = restoring.Replied(ticket, _REPLY.decode(result[0]))
+            self._restoring(event, time.monotonic())
+
+        return answered
+
+    def _pull(self, pull: Pull) -> None:
+        def answered(kind: str, result: tuple[Any, ...]) -> None:
+            event: restoring.Event = restoring.Failed(pull.ticket)
+            if kind == "pulled":
+                event = restoring.Pulled(pull.ticket, result[0])
+            self._restoring(event, time.monotonic())
+
+        self._core.pull(
+            self._ticket(answered),
+            pull.held.key,
+            pull.source.address,
+            _TIERS[pull.held.tier],
+            self._settings.deadline,
+        )
+
+    def _send(
+        self,
+        member: Member,
+        service: str,
+        method: str,
+        message: bytes,
+        then: Callable[[str, tuple[Any, ...]], None],
+    ) -> None:
+        deadline = self._settings.deadline
+        self._core.ask(self._ticket(then), member.address, service, method, message, deadline)
+
+    def _ticket(self, then: Callable[[str, tuple[Any, ...]], None]) -> int:
+        self._next_ticket += 1
+        self._waiting[self._next_ticket] = then
+        return self._next_ticket
