@@ -14,10 +14,10 @@ from ..membership.view import Member
 from .asking import Asking
 from .holdings import DROPPED_BUCKETS, Digest, Holdings
 from .messages import (
-    CompareDropped,
     ComparedDropped,
-    ExchangeDropped,
+    CompareDropped,
     ExchangedDropped,
+    ExchangeDropped,
     Reply,
 )
 
