@@ -1,5 +1,6 @@
-"""The agent's part in the cluster: the state machines of membership and restoring, and the core
-that carries out what they say. Nothing here waits.
+"""Membership and restoring of an agent: the state machines, and the core that does as they say.
+
+Nothing here waits: answers come back as events of the core.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Bringing copies back, trimming what is too many, merging what was dropped: pure state machines."""
+"""Bringing copies back, trimming those that are too many, merging drops: pure state machines."""
