@@ -20,6 +20,11 @@ class Ring:
 
     def __init__(self, nodes: Sequence[str], virtual_nodes: int = 100) -> None: ...
 
+    def shares(self) -> list[float]:
+        """
+        The share of all keys that each node owns first, in the order of `nodes`.
+        """
+
     @property
     def nodes(self) -> list[str]:
         """Sorted names."""
