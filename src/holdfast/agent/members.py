@@ -49,7 +49,7 @@ class Members:
         self.changes = 0  # of the view; clients ask again only when it has grown
         self.joined = False
         self._core = core
-        self._settings = settings
+        self.settings = settings
         self._rng = random.Random(me.number)
         self._swim = swim.Swim(me, settings.probe_period)
         self._restorer = Restorer(
@@ -75,7 +75,7 @@ class Members:
     def tick(self) -> None:
         """Do what is done once a period."""
         now = time.monotonic()
-        self._next_tick = now + self._settings.probe_period
+        self._next_tick = now + self.settings.probe_period
         self._core.beat()
         self._membership(swim.Tick(), now)
         self._restoring(restoring.Tick(), now)
@@ -138,7 +138,7 @@ class Members:
 
     def _place(self) -> None:
         """Put who lives now into force, if that has changed."""
-        owners = Owners(self.view, self._settings.virtual_nodes)
+        owners = Owners(self.view, self.settings.virtual_nodes)
         self._core.set_placement(owners.ring, owners.numbers, owners.identity)
         self._restoring(restoring.Viewed(owners, self.view.live()), time.monotonic())
 
@@ -157,7 +157,7 @@ class Members:
         via = probe.via.address if probe.via else ""
         news = encode(probe.news) if probe.news else b""
         # The second half of a period is for the helpers of who does not answer in the first.
-        deadline = self._settings.probe_period
+        deadline = self.settings.probe_period
         self._core.probe(self._ticket(answered), probe.target.address, via, news, deadline)
 
     def _merge_with(self, member: Member) -> None:
@@ -199,7 +199,7 @@ class Members:
             pull.held.key,
             pull.source.address,
             _TIERS[pull.held.tier],
-            self._settings.deadline,
+            self.settings.deadline,
         )
 
     def _send(
@@ -210,7 +210,7 @@ class Members:
         message: bytes,
         then: Callable[[str, tuple[Any, ...]], None],
     ) -> None:
-        deadline = self._settings.deadline
+        deadline = self.settings.deadline
         self._core.ask(self._ticket(then), member.address, service, method, message, deadline)
 
     def _ticket(self, then: Callable[[str, tuple[Any, ...]], None]) -> int:

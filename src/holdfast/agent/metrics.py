@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 
-from .control import AgentStatus
+from ..cluster.messages import AgentStatus
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
@@ -23,9 +23,7 @@ def render(status: AgentStatus) -> str:
         else:
             lines += _family(name, "counter", [(label, value)])
     for name in ("objects", "bytes", "occupied", "reserved", "capacity"):
-        samples = [
-            (f'{label},tier="{tier}"', usage[name]) for tier, usage in status.tiers.items()
-        ]
+        samples = [(f'{label},tier="{tier}"', usage[name]) for tier, usage in status.tiers.items()]
         lines += _family(f"tier_{name}", "gauge", samples)
     restoring = status.restoring
     for name in ("lacking", "lacking_bytes", "unequal", "conflicts", "waits", "below"):
@@ -47,7 +45,7 @@ def serve(port: int, text: Callable[[], str]) -> None:
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer  # noqa: PLC0415
 
     class Scrape(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+        def do_GET(self) -> None:
             body = text().encode()
             self.send_response(200)
             self.send_header("Content-Type", CONTENT_TYPE)

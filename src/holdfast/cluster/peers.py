@@ -14,25 +14,11 @@ from ..config import Config
 from ..errors import BadInput, HoldfastError, NoSession, TryAgain
 from ..membership.view import Entry, Member, State, View
 from . import session as sessions
+from .messages import ViewReply, ViewRequest
 from .routing import Routing
 
 #: A member that fails us is reported within this time or not at all, in seconds.
 _DOUBT_WITHIN = 0.2
-
-
-class ViewRequest(msgspec.Struct, frozen=True, array_like=True):
-    """What a client knows already: the changes that this member counted when it last answered."""
-
-    member: int = 0
-    changes: int = 0
-
-
-class ViewReply(msgspec.Struct, frozen=True, array_like=True):
-    """An agent's view; no entries if the client knows them."""
-
-    member: int
-    changes: int
-    entries: list[Entry] = []
 
 
 class Peers:

@@ -8,9 +8,8 @@ from collections.abc import Callable
 import msgspec
 
 from ...._core import Client
-from ....agent.control import AgentStatus
 from ....cluster import session as sessions
-from ....cluster.peers import ViewReply, ViewRequest
+from ....cluster.messages import AgentStatus, ViewReply, ViewRequest
 from ....errors import DeadlineMissed
 from ....job import LocalCluster
 from ....membership.view import Member, State, View
@@ -60,5 +59,3 @@ def wait_for(condition: Callable[[], bool], until: float) -> None:
         if time.perf_counter() > until:
             raise DeadlineMissed("the cluster did not get there in time; is the machine busy?")
         time.sleep(_PAUSE)
-
-
