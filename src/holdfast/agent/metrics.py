@@ -1,4 +1,4 @@
-"""What an agent counts, in the OpenMetrics text format: on a local port, and in a file at the end."""
+"""What an agent counts, as OpenMetrics: on a local port, and in a file at the end."""
 
 from __future__ import annotations
 
