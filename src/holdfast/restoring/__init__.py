@@ -1,1 +1,1 @@
-"""Bringing copies back, trimming what is too many, merging what was dropped: pure state machines."""
+"""Bringing copies back, trimming surplus ones, merging drops: pure state machines."""
