@@ -1,1 +1,1 @@
-"""Bringing copies back, trimming those that are too many, merging drops: pure state machines."""
+"""Bringing copies back, trimming surplus ones, merging drops: pure state machines."""

@@ -31,6 +31,7 @@ class Asking:
         self._next = 0
         self._waiting: dict[int, tuple[Member, Callable[[Reply | None], None]]] = {}
         self.instructions: list[Ask | MergeViews] = []
+        self.now = 0.0  # when the event happened that is being taken
 
     def ticket(self) -> int:
         """Return a number that no other request of this member has."""

@@ -19,6 +19,7 @@ from .messages import Compare, Compared, Exchange, Exchanged, Reply
 _EAGER = 8
 #: About so many objects are listed in one message.
 _LISTED = 2048
+_NOTHING: Digest = (0, 0)
 
 
 class Comparing:
@@ -43,15 +44,14 @@ class Comparing:
 
     def unequal(self) -> dict[int, Digest]:
         """Return our digests of the pairs that are not known to be equal."""
-        return {
-            peer: digest
-            for peer, digest in self._holdings.survey().items()
-            if self._agreed.get(peer) != digest
-        }
+        # Who lost all that it shared with another has nothing to survey, but still to compare.
+        ours = dict.fromkeys(self._agreed, _NOTHING) | self._holdings.survey()
+        return {peer: digest for peer, digest in ours.items() if self._agreed.get(peer) != digest}
 
     def tick(self, rng: random.Random) -> None:
         """Compare with some members, those first that were never found equal."""
-        if self._owners is None:
+        owners = self._owners
+        if owners is None:
             return
         unequal = [item for item in self.unequal().items() if item[0] not in self._busy]
         rng.shuffle(unequal)
@@ -59,14 +59,15 @@ class Comparing:
         for peer, digest in fresh[:_EAGER] or unequal[:1]:
             self._busy.add(peer)
             self._ask(
-                self._owners.members[peer],
-                Compare(self._owners.identity, self._me, digest),
-                partial(self._compared, peer, digest),
+                owners.members[peer],
+                Compare(owners.identity, self._me, digest),
+                partial(self._compared, owners, peer, digest),
             )
 
-    def _compared(self, peer: int, digest: Digest, reply: Reply | None) -> None:
+    def _compared(self, owners: Owners, peer: int, digest: Digest, reply: Reply | None) -> None:
         self._busy.discard(peer)
-        if not isinstance(reply, Compared):
+        # An answer to the view before says nothing about what both own now.
+        if not isinstance(reply, Compared) or owners is not self._owners:
             return
         if not reply.buckets:
             self._agreed[peer] = digest
@@ -98,7 +99,7 @@ class Comparing:
 
     def compare(self, request: Compare) -> Compared:
         """Answer another member's `Compare`."""
-        ours = self._holdings.survey().get(request.sender, (0, 0))
+        ours = self._holdings.survey().get(request.sender, _NOTHING)
         if ours == request.digest:
             self._agreed[request.sender] = ours
             return Compared()

@@ -111,6 +111,7 @@ class Restorer:
 
     def step(self, event: Event, now: float, rng: random.Random) -> list[Instruction]:
         """Take one event; return what to do."""
+        self._ask.now = now
         match event:
             case Viewed(owners, live):
                 self._use(owners, live, now)
@@ -168,7 +169,7 @@ class Restorer:
         self._comparing.tick(rng)
         self._dropping.tick(self._others, rng)
         if self._owners is not None and not self._waiting.left(now):
-            self._trimming.tick(self._owners)
+            self._trimming.tick(self._owners, now)
 
     def _lack(self, held: Held, source: int) -> None:
         self._pulling.add(held, source)

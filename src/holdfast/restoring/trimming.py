@@ -15,6 +15,9 @@ from .messages import Confirm, Confirmed, Reply
 
 #: So many strays are offered in one round.
 _ROUND = 512
+#: A round counts for so many seconds. One that ends later was held up, perhaps because we were
+#: stopped, and who confirmed in it may be dead without our having heard of it.
+_FRESH = 5.0
 
 
 class Trimming:
@@ -35,7 +38,7 @@ class Trimming:
         self._running = False
         self._after = b""
 
-    def tick(self, owners: Owners) -> None:
+    def tick(self, owners: Owners, now: float) -> None:
         """Begin a round if none runs."""
         if self._running:
             return
@@ -61,6 +64,8 @@ class Trimming:
             if waiting:
                 return
             self._running = False
+            if self._ask.now > now + _FRESH:
+                return
             for held in strays:
                 if held.key not in unconfirmed:
                     self.trimmed += self._holdings.trim(held.key, held.size, held.crc32c)
