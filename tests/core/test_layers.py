@@ -19,6 +19,7 @@ LAYERS = [
     {"config"},
     {"placement"},
     {"membership"},
+    {"simulation"},
     {"cluster"},
     {"agent"},
     {"mpi"},
