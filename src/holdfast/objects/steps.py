@@ -98,6 +98,7 @@ class Client:
         """Ask for an object where it should be, then everywhere (rule 7 of the design)."""
         while True:
             missing: list[str] = []
+            view = self._routing.owners.identity
             for member in self._routing.candidates(key, self._clock(), local_first):
                 try:
                     return (yield Look(member))
@@ -112,7 +113,7 @@ class Client:
                     # On its way or at rest? Its agent looks again, and drops a copy that is bad.
                     yield Verify(member)
                     missing.append(member.node)
-            if not (yield Refresh()):
+            if not (yield from self._newer(view)):
                 break  # else there are members that we did not know
         missing += [f"{member.node} (lost)" for member in self._routing.lost]
         if missing:
@@ -126,9 +127,10 @@ class Client:
         trouble = _Trouble(self._clock() + self._patience)
         damaged = False
         while True:
-            owners = self._routing.owners.of(key, copies)
+            under = self._routing.owners
+            owners = under.of(key, copies)
             if len(owners) < copies:
-                if (yield Refresh()):
+                if (yield from self._newer(under.identity)):
                     continue
                 raise NotEnoughNodes(
                     f"{copies} copies need as many nodes, and {len(owners)} of "
@@ -169,6 +171,11 @@ class Client:
                     done.add(member.number)
             except TryAgain as error:
                 yield from self._overcome(error, trouble)
+
+    def _newer(self, view: int) -> Steps:
+        """Ask for a newer view than `view`; another thread may have brought it in meanwhile."""
+        yield Refresh()
+        return self._routing.owners.identity != view
 
     def _unreachable(self, owners: list[Member], trouble: _Trouble) -> Steps:
         """Wait a little if an owner has just failed: either it is replaced, or it speaks up."""
