@@ -121,8 +121,7 @@ class Members:
 
     def detection(self) -> float:
         """Return how long a death goes unnoticed as a rule, in seconds."""
-        # A period until it is probed, the probe and the helpers', then the suspicion.
-        return (2.5 + self._swim.patience()) * self.settings.probe_period
+        return self._swim.detection()
 
     # ---- what to do about it --------------------------------------------------------------
 
