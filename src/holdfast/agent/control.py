@@ -9,7 +9,8 @@ import msgspec
 
 from .. import _core
 from ..errors import BadInput
-from ..membership.view import View
+from ..membership import view
+from ..membership.view import Entry, Member, State, View
 
 
 class AgentStatus(msgspec.Struct, frozen=True):
@@ -23,26 +24,28 @@ class AgentStatus(msgspec.Struct, frozen=True):
 
 
 class Control:
-    """Answers `status`, `view`, `set_view` and `stop`."""
+    """Answers `status`, `view`, `join` and `stop`."""
 
     name = "agent"
 
-    def __init__(self, node: str, number: int, core: _core.Agent, stop: Callable[[], None]) -> None:
-        self._node = node
-        self._number = number
+    def __init__(self, member: Member, core: _core.Agent, stop: Callable[[], None]) -> None:
+        self._member = member
         self._core = core
         self._stop = stop
-        self.view = View()
+        self.view = View([Entry(member, 0, State.ALIVE)])
+        self.joined = False  # nobody needs an agent that knows no session
 
     def handle(self, method: str, message: bytes) -> bytes:
         """Answer one call."""
         if method == "status":
             return msgspec.msgpack.encode(self._status())
         if method == "view":
-            return msgspec.msgpack.encode(self.view)
-        if method == "set_view":
-            self.view = msgspec.msgpack.decode(message, type=View)
-            return b""
+            known = msgspec.msgpack.decode(message, type=int) if message else 0
+            return b"" if known == self.view.identity else self.view.encode()
+        if method == "join":
+            self.view.merge(view.decode(message))
+            self.joined = True
+            return self.view.encode()
         if method == "stop":
             self._stop()
             return b""
@@ -50,5 +53,9 @@ class Control:
 
     def _status(self) -> AgentStatus:
         return AgentStatus(
-            self._node, self._number, os.getpid(), self._core.tiers(), self._core.counters()
+            self._member.node,
+            self._member.number,
+            os.getpid(),
+            self._core.tiers(),
+            self._core.counters(),
         )

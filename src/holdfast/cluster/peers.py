@@ -8,12 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from .._core import Client, Ring
+from .._core import Ring
 from ..config import Config
 from ..errors import BadInput, HoldfastError, NoSession, NotEnoughNodes, TryAgain
+from ..membership import view as views
 from ..membership.view import Member, View
-from . import session as sessions
 from .avoid import Avoided
+from .contacts import Contacts
+from .node import own_name
 
 #: How many owners are looked up at first; a key is rarely sought further.
 _FIRST = 4
@@ -28,11 +30,9 @@ class _Routes:
 
     def __init__(self, view: View, virtual_nodes: int) -> None:
         self.view = view
-        self.members = {member.node: member for member in view.members}
+        self.members = {member.node: member for member in view.live()}
         self.by_address = {
-            address: member
-            for member in view.members
-            for address in (member.address, member.socket)
+            address: member for member in view.live() for address in (member.address, member.socket)
         }
         self.ring = Ring(list(self.members), virtual_nodes)
 
@@ -44,22 +44,26 @@ class Peers:
     """Routing for one client: a view, its ring, and the nodes to avoid. Safe for threads."""
 
     def __init__(self, directory: Path, config: Config, node: str = "") -> None:
-        session = sessions.read(directory)
-        self._virtual_nodes = session.virtual_nodes
-        self.deadline = config.deadline
-        self.client = Client(sessions.read_key(directory))
-        self._avoided = Avoided(config.avoid)
-        self._refreshed = 0.0
-        view = session.view
         wanted = node or config.node
-        if wanted and view.node(wanted) is None:
-            names = ", ".join(member.node for member in view.members)
-            raise BadInput(f"there is no node {wanted!r} in this session; it has {names}")
-        if not view.members:
+        contacts = Contacts(directory, config.deadline)
+        self._virtual_nodes = contacts.session.virtual_nodes
+        self.deadline = config.deadline
+        self.client = contacts.client
+        self._avoided = Avoided(config.avoid)
+        self._refreshed = time.monotonic()
+        view = contacts.view(wanted or own_name())
+        names = [member.node for member in view.live()]
+        if wanted and wanted not in names:
+            raise BadInput(
+                f"there is no node {wanted!r} in this session; it has {', '.join(names)}"
+            )
+        if not names:
             raise NoSession(f"session {directory.name!r} has no agents; start it again")
-        self.node = wanted or view.members[0].node
+        here = [agent.member.node for agent in contacts.agents]
+        own = [name for name in (own_name(), *here, *names) if name in names]
+        self.node = wanted or own[0]
+        self._is_here = self.node in here
         self._routes = _Routes(view, self._virtual_nodes)
-        self.refresh()
 
     @property
     def view(self) -> View:
@@ -75,21 +79,22 @@ class Peers:
         if now - self._refreshed < _REFRESH_EVERY and not now_or_never:
             return False
         self._refreshed = now
-        local_first = sorted(self.view.members, key=lambda member: member.node != self.node)
+        known = msgspec.msgpack.encode(self.view.identity)
+        local_first = sorted(self.view.live(), key=lambda member: member.node != self.node)
         for member in local_first:
             if self._avoids(member):
                 continue
             try:
                 answer = self.client.call(
-                    self.address(member), "agent", "view", b"", deadline=self.deadline
+                    self.address(member), "agent", "view", known, deadline=self.deadline
                 )
             except TryAgain:
                 self._avoided.add(member.node, time.monotonic())
                 continue
-            view = msgspec.msgpack.decode(answer, type=View)
-            if view == self.view or not view.members:
+            view = View(self.view.entries())
+            if not answer or not view.merge(views.decode(answer)) or not view.live():
                 return False
-            for newcomer in set(view.members) - set(self.view.members):
+            for newcomer in set(view.live()) - set(self.view.live()):
                 self._avoided.remove(newcomer.node)
             self._routes = _Routes(view, self._virtual_nodes)
             return True
@@ -97,7 +102,7 @@ class Peers:
 
     def address(self, member: Member) -> str:
         """Return how to reach a member: the Unix socket of our own node, TCP for the others."""
-        return member.socket if member.node == self.node else member.address
+        return member.socket if self._is_here and member.node == self.node else member.address
 
     def owners(self, key: bytes, count: int) -> list[Member]:
         """Return the first `count` nodes on the ring for `key`."""

@@ -137,7 +137,7 @@ class Objects:
         start = prefix.encode() if isinstance(prefix, str) else prefix
         found: dict[bytes, _core.ObjectInfo] = {}
         missing = []
-        for member in self._peers.view.members:
+        for member in self._peers.view.live():
             try:
                 after, more = b"", True
                 while more:
@@ -157,7 +157,7 @@ class Objects:
         """Remove an object from all nodes; `Unavailable` names nodes that may still hold it."""
         name = encode_key(key)
         dropped, missing = False, []
-        for member in self._peers.view.members:
+        for member in self._peers.view.live():
             try:
                 self._peers.client.drop(
                     self._peers.address(member), name, deadline=self._peers.deadline
@@ -193,7 +193,7 @@ class Objects:
                 missing.append(member.node)
         if self._peers.refresh(now_or_never=True):
             return self._find(name, ask, local_first)  # members that we did not know
-        lost = [f"{member.node} (lost)" for member in self._peers.view.lost]
+        lost = [f"{member.node} (lost)" for member in self._peers.view.lost()]
         key = name.decode(errors="replace")
         if missing or lost:
             raise Unavailable(
