@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from .. import _core
+from ..config import Config
 from ..errors import BadInput
 from ..membership import events as swim
 from ..membership.owners import Owners
@@ -30,22 +31,12 @@ _encode = msgspec.msgpack.encode
 _TIERS = {tier.value: tier for tier in (_core.Tier.MEMORY, _core.Tier.DISK)}
 
 
-class HealSettings(msgspec.Struct, frozen=True):
-    """How an agent takes part in the cluster."""
-
-    virtual_nodes: int
-    probe_period: float
-    deadline: float
-    restore_rate: int
-    partition_wait: float
-
-
 class Members:
     """Membership and restoring of one agent; also the service `restoring`."""
 
     name = "restoring"
 
-    def __init__(self, core: _core.Agent, me: Member, settings: HealSettings) -> None:
+    def __init__(self, core: _core.Agent, me: Member, settings: Config) -> None:
         self.me = me
         self.changes = 0  # of the view; clients ask again only when it has grown
         self.joined = False
@@ -109,6 +100,10 @@ class Members:
         """Say that we go, so that nobody has to find out."""
         self._membership(swim.Leave(), time.monotonic())
 
+    def talks(self) -> bool:
+        """Whether requests of ours are under way."""
+        return bool(self._waiting)
+
     def handle(self, method: str, message: bytes) -> bytes:
         """Answer another member's restoring."""
         if method != "ask":
@@ -164,7 +159,14 @@ class Members:
 
         via = probe.via.address if probe.via else ""
         news = encode(probe.news) if probe.news else b""
-        self._core.probe(self._ticket(answered), probe.target.address, via, news, probe.deadline)
+        self._core.probe(
+            self._ticket(answered),
+            probe.target.address,
+            via,
+            news,
+            probe.deadline,
+            member=probe.target.number,
+        )
 
     def _merge_with(self, member: Member) -> None:
         def answered(kind: str, result: tuple[Any, ...]) -> None:

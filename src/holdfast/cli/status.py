@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 
 from ..cluster import session as sessions
-from ..cluster.peers import Peers
+from ..cluster.contacts import Contacts
 from ..cluster.survey import SessionStatus, survey
 from ..config import Config
 from ..units import format_size, format_time
@@ -47,13 +47,11 @@ def status(
 
 
 def _look(config: Config) -> SessionStatus:
-    directory = sessions.run_dir(config) / config.session
-    found = sessions.read(directory)
-    peers = Peers(directory, config)
+    contacts = Contacts(sessions.run_dir(config) / config.session, config.deadline)
     try:
-        return survey(found.name, found.created, peers, config.deadline)
+        return survey(contacts)
     finally:
-        peers.client.close()
+        contacts.client.close()
 
 
 def _show(report: SessionStatus) -> Group:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import msgspec
 
 from ..errors import DeadlineMissed, TryAgain
 from ..membership.view import Entry, Member
 from ..restoring.restorer import RestoreStatus
+from .contacts import Contacts, at_once
 from .messages import AgentStatus
-from .peers import Peers
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
@@ -54,49 +52,51 @@ class SessionStatus(msgspec.Struct, frozen=True):
     lost: list[str]
 
 
-def survey(name: str, created: float, peers: Peers, deadline: float) -> SessionStatus:
+def survey(contacts: Contacts) -> SessionStatus:
     """Ask every member, many at a time."""
-    routing = peers.routing
-    entries = {entry.member.number: entry for entry in routing.entries()}
-    live = {member.node for member in routing.live}
-    last = {member.node: member for member in routing.lost if member.node not in live}
-    members = sorted([*routing.live, *last.values()], key=lambda member: _natural(member.node))
-
-    def ask(member: Member) -> tuple[NodeStatus, AgentStatus | None]:
-        return _ask(peers, entries[member.number], deadline)
-
-    with ThreadPoolExecutor(min(32, max(1, len(members)))) as pool:
-        answers = list(pool.map(ask, members))
-    told = [status for _, status in answers if status is not None]
+    view = contacts.view()
+    live = {member.node for member in view.live()}
+    last = {member.node: member for member in view.lost() if member.node not in live}
+    members = sorted([*view.live(), *last.values()], key=lambda member: _natural(member.node))
+    answers = at_once(lambda member: _ask(contacts, member), members)
+    nodes, told = [], []
+    for member, (answer, status) in answers:
+        entry = view.get(member.number)
+        assert entry is not None
+        nodes.append(_node(entry, answer, status))
+        if status is not None:
+            told.append(status)
     return SessionStatus(
-        name,
-        created,
+        contacts.session.name,
+        contacts.session.created,
         _window(told),
         sum(status.restoring.below for status in told),
         sum(status.restoring.lacking_bytes for status in told),
         max((status.restoring.waits for status in told), default=0.0),
         len({status.identity for status in told}),
-        [node for node, _ in answers],
-        [member.node for member in routing.lost],
+        nodes,
+        [member.node for member in view.lost()],
     )
 
 
-def _ask(peers: Peers, entry: Entry, deadline: float) -> tuple[NodeStatus, AgentStatus | None]:
-    member = entry.member
-    address = peers.routing.address(member)
+def _ask(contacts: Contacts, member: Member) -> tuple[str, AgentStatus | None]:
     try:
-        answer = peers.client.call(address, "agent", "status", b"", deadline=deadline)
-        status = msgspec.msgpack.decode(answer, type=AgentStatus)
+        answer = contacts.client.call(
+            contacts.address(member), "agent", "status", b"", deadline=contacts.deadline
+        )
     except TryAgain as error:
-        reached, status = "silent" if isinstance(error, DeadlineMissed) else "gone", None
-    else:
-        # Somebody else may listen there by now.
-        reached = "up" if status.number == member.number else "gone"
-        status = status if reached == "up" else None
+        return "silent" if isinstance(error, DeadlineMissed) else "gone", None
+    status = msgspec.msgpack.decode(answer, type=AgentStatus)
+    # Somebody else may listen there by now.
+    return ("up", status) if status.number == member.number else ("gone", None)
+
+
+def _node(entry: Entry, answer: str, status: AgentStatus | None) -> NodeStatus:
+    member = entry.member
     node = NodeStatus(
         member.node,
         entry.state.name.lower(),
-        reached,
+        answer,
         member.number,
         entry.incarnation,
         member.role,
@@ -106,9 +106,9 @@ def _ask(peers: Peers, entry: Entry, deadline: float) -> tuple[NodeStatus, Agent
         member.address,
     )
     if status is None:
-        return node, None
-    known = {"tiers": status.tiers, "counters": status.counters, "restoring": status.restoring}
-    return msgspec.structs.replace(node, **known), status
+        return node
+    told = {"tiers": status.tiers, "counters": status.counters, "restoring": status.restoring}
+    return msgspec.structs.replace(node, **told)
 
 
 def _window(told: list[AgentStatus]) -> float:
