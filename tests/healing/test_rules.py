@@ -6,9 +6,9 @@ import os
 import time
 
 import pytest
+from healing import Inside, wait_for
 
 import holdfast
-from healing import Inside, wait_for
 from holdfast import errors
 from holdfast.membership.view import State
 

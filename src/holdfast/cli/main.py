@@ -10,9 +10,9 @@ import typer
 from .. import __version__
 from ..errors import HoldfastError
 from . import config, demo, plan, session
-from .status import status
 from .bench import bench
 from .output import AsJson, print_json
+from .status import status
 
 app = typer.Typer(
     name="holdfast",
