@@ -41,17 +41,23 @@ Ring::Ring(std::vector<std::string> nodes, std::uint32_t virtual_nodes) : nodes_
 }
 
 std::vector<std::uint32_t> Ring::owners(std::string_view key, std::size_t count) const {
-    std::vector<std::uint32_t> found;
-    if (positions_.empty()) return found;
-    count = std::min(count, nodes_.size());
-    found.reserve(count);
+    std::vector<std::uint32_t> found(std::min(count, nodes_.size()));
+    found.resize(owners(key, found));
+    return found;
+}
+
+std::size_t Ring::owners(std::string_view key, std::span<std::uint32_t> out) const {
+    if (positions_.empty()) return 0;
+    std::size_t wanted = std::min(out.size(), nodes_.size()), count = 0;
     auto start = static_cast<std::size_t>(
         std::lower_bound(positions_.begin(), positions_.end(), xxh3_64(key)) - positions_.begin());
-    for (std::size_t step = 0; step < owners_.size() && found.size() < count; ++step) {
-        std::uint32_t node = owners_[(start + step) % owners_.size()];
-        if (std::find(found.begin(), found.end(), node) == found.end()) found.push_back(node);
+    for (std::size_t step = 0; step < owners_.size() && count < wanted; ++step) {
+        std::size_t at = start + step;
+        std::uint32_t node = owners_[at < owners_.size() ? at : at - owners_.size()];
+        auto found = out.first(count);
+        if (std::find(found.begin(), found.end(), node) == found.end()) out[count++] = node;
     }
-    return found;
+    return count;
 }
 
 }  // namespace holdfast

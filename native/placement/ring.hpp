@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace holdfast {
+
+constexpr std::size_t kMaxCopies = 16;  // of an object, so owners of a key
 
 class Ring {
   public:
@@ -16,6 +19,8 @@ class Ring {
 
     // Indices into nodes() of the first `count` distinct owners of `key`; fewer if there are fewer.
     std::vector<std::uint32_t> owners(std::string_view key, std::size_t count) const;
+    // The same into `out`; gives how many.
+    std::size_t owners(std::string_view key, std::span<std::uint32_t> out) const;
 
     const std::vector<std::string>& nodes() const { return nodes_; }
 
