@@ -143,6 +143,8 @@ def _serve(core: _core.Agent, orders: Orders, member: Member) -> bool:
         members.take_events()
         if not members.until_tick():
             members.tick()
+    for descriptor in (wake_read, *([sys.stdin.fileno()] if orders.lifeline else ())):
+        poll.unregister(descriptor)
     members.leave()
     end = time.monotonic() + _FAREWELL_WITHIN
     while members.talks() and time.monotonic() < end:

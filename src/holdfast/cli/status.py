@@ -6,7 +6,7 @@ import time
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 
@@ -55,7 +55,7 @@ def _look(config: Config) -> SessionStatus:
 
 
 def _show(report: SessionStatus) -> Group:
-    lines = [_table(report)]
+    lines: list[RenderableType] = [_table(report)]
     if report.views > 1:
         lines.append(f"The agents have {report.views} different views; they are merging them.")
     if report.below:
