@@ -42,6 +42,17 @@ std::variant<Answer, Blocking> Operations::handle(Request request) {
     return Answer(Status(Code::BadInput, "unknown operation"));
 }
 
+Status Operations::fence(const std::string& key, std::span<const std::uint64_t> owners,
+                         bool must_own) const {
+    PlacementPtr placement = presence_.placement();
+    if (!placement)
+        return Status(Code::StaleView, "this agent does not know its peers yet; try again");
+    Owners ours = placement->owners(key, owners.size());
+    if (ours == owners && (!must_own || ours.contains(placement->self))) return {};
+    return Status(Code::StaleView, "'" + key + "' has other owners in the view of this agent; " +
+                                       "try again when the views agree");
+}
+
 // ---- fill and pull ---------------------------------------------------------------------------
 
 Operations::Outcome Operations::fill(Request& request) {
@@ -119,9 +130,14 @@ Answer Operations::about_key(const Request& request) {
         if (!pins.ok()) return pins.take_status();
         return answer;
     }
+    if (request.header.op == Op::Drop) {
+        auto message = DropMessage::decode(request.meta);
+        if (!message.ok()) return message.take_status();
+        if (Status stale = fence(message->key, message->owners, false); !stale.ok()) return stale;
+        return store_.drop(message->key);
+    }
     auto message = KeyMessage::decode(request.meta);
     if (!message.ok()) return message.take_status();
-    if (request.header.op == Op::Drop) return store_.drop(message->key);
     ObjectPtr object = store_.find(message->key);
     if (!object) return missing(message->key);
     if (request.header.op == Op::Verify)

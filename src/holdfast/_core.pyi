@@ -73,9 +73,11 @@ class Client:
 
     def __init__(self, job_key: bytes) -> None: ...
 
-    def put(self, owners: Sequence[str], key: bytes, data: Buffer, tier: Tier = ..., deadline: float = 5.0) -> None:
+    def put(self, addresses: Sequence[str], owners: Sequence[int], key: bytes, data: Buffer, tier: Tier = ..., deadline: float = 5.0) -> None:
         """
         Store `data` at all owners, in order; returns when all have verified it.
+
+        `owners` are the members that the ring gives for as many copies; an agent whose view gives others refuses with StaleView.
         """
 
     def get(self, address: str, key: bytes, offset: int = 0, length: int | None = None, deadline: float = 5.0) -> bytes:
@@ -109,7 +111,12 @@ class Client:
     def list_page(self, address: str, prefix: bytes = b'', after: bytes = b'', deadline: float = 5.0) -> tuple[list[ObjectInfo], bool]:
         """A page of objects in the order of keys, and whether there are more."""
 
-    def drop(self, address: str, key: bytes, deadline: float = 5.0) -> None: ...
+    def drop(self, address: str, key: bytes, owners: Sequence[int], deadline: float = 5.0) -> None:
+        """
+        Remove an object there for ever, whether it is there or not.
+
+        `owners` are the members that the ring gives for its copies, as for a put.
+        """
 
     def pin(self, address: str, key: bytes, add: bool = True, deadline: float = 5.0) -> None:
         """Keep an object from eviction, or let it go again."""

@@ -129,3 +129,33 @@ def test_what_is_too_long_is_refused_at_once(start: Callable[[int], list[Node]])
         a.core.probe(1, a.address, "", os.urandom(40_000), PATIENCE)
     with pytest.raises(errors.BadInput, match="each has one"):
         a.core.set_placement(_core.Ring(["a", "b"], 5), [1], 1)
+
+
+def owners(nodes: list[Node], key: bytes, copies: int) -> list[Node]:
+    names = _core.Ring([node.name for node in nodes], 50).owners(key, copies)
+    return [next(node for node in nodes if node.name == name) for name in names]
+
+
+def put(client: _core.Client, chain: list[Node], key: bytes, data: bytes) -> None:
+    client.put([node.address for node in chain], [node.number for node in chain], key, data)
+
+
+def test_rule_4_a_put_is_refused_by_whoever_sees_other_owners(
+    start: Callable[[int], list[Node]],
+) -> None:
+    nodes = start(3)
+    client = _core.Client(KEY)
+    chain = owners(nodes, b"key", 3)
+    put(client, chain, b"key", b"bytes")
+    assert [client.get(node.address, b"key") for node in nodes] == [b"bytes"] * 3
+    agree(nodes[:2], identity=8)
+    chain = owners(nodes, b"other", 3)
+    with pytest.raises(errors.StaleView, match="other owners") as caught:
+        put(client, chain, b"other", b"bytes")
+    assert isinstance(caught.value, errors.TryAgain)
+    assert all(node.core.tiers()["memory"]["objects"] == 1 for node in nodes)
+    with pytest.raises(errors.BadInput, match="the address of each"):
+        client.put([nodes[0].address], [], b"key", b"bytes")
+    with pytest.raises(errors.BadInput, match="owners"):
+        client.drop(nodes[0].address, b"key", [])
+    client.close()
