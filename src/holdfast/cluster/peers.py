@@ -32,9 +32,11 @@ class Peers:
         names = [member.node for member in view.live()]
         if not names:
             raise NoSession(f"session {directory.name!r} has no agents; start it again")
-        if wanted and wanted not in names:
+        # One whose agent died will do: others serve in its place, and it may be back.
+        known = {*names, *(member.node for member in view.lost())}
+        if wanted and wanted not in known:
             raise BadInput(
-                f"there is no node {wanted!r} in this session; it has {', '.join(names)}"
+                f"there is no node {wanted!r} in this session; it has {', '.join(sorted(known))}"
             )
         here = [agent.member.node for agent in contacts.agents]
         own = next(name for name in (own_name(), *here, *names) if name in names)
