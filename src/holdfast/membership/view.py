@@ -82,8 +82,8 @@ class View:
         self._base = base
         self._entries: dict[int, Entry] = {}
         self._latest: dict[str, Member] = {}  # by node
-        self._live: list[Member] | None = None
-        self._lost: list[Member] | None = None
+        self._gone: set[int] = set(base._gone) if base else set()  # numbers of those lost
+        self._live: list[Member] | None = base.live() if base else None
         self._size = base.size if base else 0
         self._identity = base.identity if base else 0
         self.merge(entries)
@@ -116,10 +116,15 @@ class View:
         """Return what is known of every member, dead ones too."""
         return list(self._all())
 
+    def changes(self) -> list[Entry]:
+        """Return what is known beyond the base."""
+        return list(self._entries.values())
+
     def live(self) -> list[Member]:
         """Return the members that are alive or suspect, by node; do not change the list."""
         if self._live is None:
-            live = (entry.member for entry in self._all() if self.is_live(entry.member))
+            gone = self._gone
+            live = (e.member for e in self._all() if e.member.number not in gone)
             self._live = sorted(live, key=lambda member: member.node)
         return self._live
 
@@ -129,23 +134,25 @@ class View:
 
     def lost(self) -> list[Member]:
         """Return the members that died or gave way to a later one of their node."""
-        if self._lost is None:
-            lost = (entry.member for entry in self._all() if not self.is_live(entry.member))
-            self._lost = sorted(lost, key=lambda m: (m.node, m.started, m.number))
-        return self._lost
+        lost = (entry.member for entry in map(self.get, self._gone) if entry)
+        return sorted(lost, key=lambda m: (m.node, m.started, m.number))
 
     def node(self, name: str) -> Member | None:
         """Return the live member of node `name`."""
-        member = self._latest_of(name)
-        return member if member and self.is_live(member) else None
+        member = self.latest(name)
+        return member if member and member.number not in self._gone else None
+
+    def latest(self, name: str) -> Member | None:
+        """Return the latest member of node `name` that is known of, dead or alive."""
+        member = self._latest.get(name)
+        if member is None and self._base:
+            return self._base.latest(name)
+        return member
 
     def is_live(self, member: Member) -> bool:
         """Whether `member` is alive or suspect, and the latest of its node."""
-        entry = self.get(member.number)
-        if entry is None or entry.state is State.DEAD:
-            return False
-        latest = self._latest_of(member.node)
-        return latest is not None and latest.number == member.number
+        number = member.number
+        return number not in self._gone and self.get(number) is not None
 
     def encode(self) -> bytes:
         """Write the whole view as a message."""
@@ -163,23 +170,26 @@ class View:
             return False
         before = self.node(member.node)
         self._entries[member.number] = entry
-        latest = self._latest_of(member.node)
-        if latest is None or (member.started, member.number) > (latest.started, latest.number):
-            self._latest[member.node] = member
+        self._place(member, entry.state)
         after = self.node(member.node)
         if before is not after:
             for changed in filter(None, (before, after)):
                 self._identity ^= xxh3_64(changed.number.to_bytes(8, "little"))
             self._size += (after is not None) - (before is not None)
-        if before is not after or old is None:
-            self._live = self._lost = None
+            self._live = None
         return True
 
-    def _latest_of(self, node: str) -> Member | None:
-        member = self._latest.get(node)
-        if member is None and self._base:
-            return self._base._latest_of(node)
-        return member
+    def _place(self, member: Member, state: State) -> None:
+        """Count `member` among the live or the lost of its node."""
+        latest = self.latest(member.node)
+        if latest is None or (member.started, member.number) > (latest.started, latest.number):
+            if latest is not None:
+                self._gone.add(latest.number)
+            self._latest[member.node] = latest = member
+        if state is State.DEAD or latest.number != member.number:
+            self._gone.add(member.number)
+        else:
+            self._gone.discard(member.number)
 
     def _all(self) -> Iterator[Entry]:
         if self._base:
