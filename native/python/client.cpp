@@ -4,11 +4,11 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <optional>
 
 #include "python/bind.hpp"
 #include "python/buffer.hpp"
+#include "python/convert.hpp"
 #include "python/raise.hpp"
 #include "store/remote.hpp"
 
@@ -17,23 +17,6 @@ using namespace nb::literals;
 using namespace holdfast;
 
 namespace {
-
-std::string as_string(const nb::bytes& data) {
-    return {data.c_str(), data.size()};
-}
-
-Duration as_duration(double seconds) {
-    // Negative, endless or not a number: the core has its limits, the conversion must not overflow.
-    seconds = seconds > 0 ? std::min(seconds, 86'400.0) : 0;
-    return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-}
-
-// Runs `work` without the GIL.
-template <typename Work>
-auto unlocked(Work work) {
-    nb::gil_scoped_release release;
-    return work();
-}
 
 // What a tuple of Python gives for the fields of a file: inode, size, mtime and ctime in ns.
 using IdentityTuple = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
@@ -87,9 +70,7 @@ void bind_client(nb::module_& module) {
         .value("DISK", Tier::Disk);
 
     nb::class_<ObjectInfo>(module, "ObjectInfo", "What a node knows of an object.")
-        .def_prop_ro(
-            "key",
-            [](const ObjectInfo& self) { return nb::bytes(self.key.data(), self.key.size()); })
+        .def_prop_ro("key", [](const ObjectInfo& self) { return as_bytes(self.key); })
         .def_ro("size", &ObjectInfo::size)
         .def_ro("crc32c", &ObjectInfo::crc)
         .def_ro("tier", &ObjectInfo::tier)
@@ -251,8 +232,7 @@ void bind_client(nb::module_& module) {
                 auto reply = unlocked([&] {
                     return self.call(address, {service, method}, body, as_duration(deadline));
                 });
-                auto& text = value_or_raise(reply);
-                return nb::bytes(text.data(), text.size());
+                return as_bytes(value_or_raise(reply));
             },
             "address"_a, "service"_a, "method"_a, "message"_a, "deadline"_a = 5.0,
             "Ask a service on the Python side of an agent.")

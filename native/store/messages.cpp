@@ -156,6 +156,42 @@ Result<CallMessage> CallMessage::decode(const std::string& meta) {
     return message;
 }
 
+std::string ProbeMessage::encode() const {
+    return MetaWriter()
+        .number(sender)
+        .number(wanted)
+        .number(identity)
+        .text(target)
+        .text(news)
+        .take();
+}
+
+Result<ProbeMessage> ProbeMessage::decode(const std::string& meta) {
+    MetaReader reader(meta);
+    ProbeMessage message;
+    message.sender = reader.number<std::uint64_t>();
+    message.wanted = reader.number<std::uint64_t>();
+    message.identity = reader.number<std::uint64_t>();
+    message.target = reader.text();
+    message.news = reader.text();
+    if (!reader.whole()) return incomplete("probe");
+    return message;
+}
+
+std::string ProbeReply::encode() const {
+    return MetaWriter().number(identity).number(age_ms).text(news).take();
+}
+
+Result<ProbeReply> ProbeReply::decode(const std::string& meta) {
+    MetaReader reader(meta);
+    ProbeReply reply;
+    reply.identity = reader.number<std::uint64_t>();
+    reply.age_ms = reader.number<std::uint32_t>();
+    reply.news = reader.text();
+    if (!reader.whole()) return incomplete("answer to a probe");
+    return reply;
+}
+
 // ---- replies ---------------------------------------------------------------------------------
 
 ObjectInfo ObjectInfo::of(const Object& object, std::uint32_t pins) {

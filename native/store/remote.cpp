@@ -74,20 +74,9 @@ Result<ObjectInfo> Remote::verify(const std::string& address, const std::string&
     return ask_info(Op::Verify, address, KeyMessage{key}.encode(), patience);
 }
 
-Result<std::string> Remote::ask_text(const std::string& address, const Question& question,
-                                     Duration patience) {
-    auto exchange = client_.ask(address, question, patience);
-    if (!exchange.ok()) return exchange.take_status();
-    if (exchange->reply().body_bytes > kMaxMessage)
-        return Status(Code::Damaged, "the reply is too long", address);
-    std::string text(exchange->reply().body_bytes, '\0');
-    if (Status status = exchange->read_body(text.data()); !status.ok()) return status;
-    return text;
-}
-
 Result<ListReply> Remote::list(const std::string& address, const ListMessage& message,
                                Duration patience) {
-    auto text = ask_text(address, {.op = Op::List, .meta = message.encode()}, patience);
+    auto text = client_.ask_text(address, {.op = Op::List, .meta = message.encode()}, patience);
     if (!text.ok()) return text.take_status();
     return ListReply::decode(*text);
 }
@@ -105,10 +94,8 @@ Status Remote::pin(const std::string& address, const PinMessage& message, Durati
 
 Result<std::string> Remote::call(const std::string& address, const CallMessage& message,
                                  std::string_view body, Duration patience) {
-    if (body.size() > kMaxMessage)
-        return Status(Code::BadInput, "a message of " + std::to_string(body.size()) +
-                                          " bytes; the limit is " + std::to_string(kMaxMessage));
-    return ask_text(address, {.op = Op::Call, .meta = message.encode(), .body = body}, patience);
+    return client_.ask_text(address, {.op = Op::Call, .meta = message.encode(), .body = body},
+                            patience);
 }
 
 }  // namespace holdfast

@@ -42,8 +42,6 @@ class Remote {
   private:
     Result<ObjectInfo> ask_info(Op op, const std::string& address, std::string meta,
                                 Duration patience);
-    Result<std::string> ask_text(const std::string& address, const Question& question,
-                                 Duration patience);
 
     Client client_;
 };

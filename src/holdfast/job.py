@@ -30,7 +30,7 @@ class Job:
     @property
     def nodes(self) -> list[str]:
         """The nodes of the session."""
-        return [member.node for member in self._peers.view.members]
+        return [member.node for member in self._peers.routing.live]
 
     def close(self) -> None:
         """Close the connections; not needed at the end of a program."""
@@ -51,7 +51,7 @@ class LocalCluster(LocalAgents):
 
     def connect(self, node: int = 0) -> Job:
         """Connect through a node, as a process on it would."""
-        return Job(self.directory, self.config, self._at(node).settings.node)
+        return Job(self.directory, self.config, self._at(node).orders.node)
 
 
 def connect(**arguments: Any) -> Job:

@@ -32,7 +32,7 @@ def test_what_was_put_is_got(job: holdfast.Job, size: int, tier: str) -> None:
 def holders(cluster: holdfast.LocalCluster, key: str) -> list[str]:
     """Nodes that hold `key`, asked one by one."""
     found = []
-    for member in cluster.session.view.members:
+    for member in (node.member for node in cluster.nodes):
         try:
             cluster.connect()._peers.client.stat(member.socket, key.encode())
         except errors.NotFound:

@@ -34,6 +34,9 @@ inline std::vector<Sample> samples() {
         {Op::Pin, PinMessage{"key", true}.encode(), ""},
         {Op::Verify, KeyMessage{"key"}.encode(), ""},
         {Op::Call, CallMessage{"service", "method"}.encode(), "message"},
+        {Op::Probe, ProbeMessage{1, 2, 3, "", "news"}.encode(), ""},
+        {Op::Probe, ProbeMessage{1, 0, 3, "tcp:127.0.0.1:1", "news"}.encode(), ""},
+        {Op::Probe, ProbeReply{1, 2, "news"}.encode(), ""},
         {Op::Get, ObjectInfo{"key", 1, 2, Tier::Disk, true, 3, 4}.encode(), ""},
         {Op::List, list.encode(), ""},
     };

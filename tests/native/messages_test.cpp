@@ -30,6 +30,8 @@ TEST_CASE("every message is read back, whole or not at all") {
     check_exact(PinMessage{"key", false});
     check_exact(ListMessage{"prefix", "after"});
     check_exact(CallMessage{"service", "method"});
+    check_exact(ProbeMessage{1, 2, 3, "tcp:1.2.3.4:5", std::string("n\0", 2)});
+    check_exact(ProbeReply{1, 2, "news"});
     check_exact(ObjectInfo{"key", 1, 2, Tier::Disk, true, 3, 4});
 }
 

@@ -8,26 +8,12 @@ from collections.abc import Callable
 import msgspec
 
 from .. import _core
-from ..cluster.peers import ViewReply, ViewRequest
+from ..cluster.messages import AgentStatus, ViewReply, ViewRequest
 from ..errors import BadInput
 from ..membership import view
-from ..restoring.restorer import RestoreStatus
 from .members import Members
 
 _decode = msgspec.msgpack.decode
-
-
-class AgentStatus(msgspec.Struct, frozen=True):
-    """What `holdfast status` shows of one agent."""
-
-    node: str
-    number: int
-    pid: int
-    tiers: dict[str, dict[str, int]]
-    counters: dict[str, int]
-    restoring: RestoreStatus
-    identity: int  # of its view: equal views, equal owners
-    detection: float  # how long a death goes unnoticed, in seconds
 
 
 class Control:
@@ -73,4 +59,5 @@ class Control:
             members.restore_status(),
             members.view.identity,
             members.detection(),
+            members.settings.restore_rate,
         )

@@ -1,5 +1,6 @@
-"""The agent's part in the cluster: the state machines of membership and restoring, and the core
-that carries out what they say. Nothing here waits.
+"""Membership and restoring of an agent: the state machines, and the core that does as they say.
+
+Nothing here waits: answers come back as events of the core.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from typing import Any
 import msgspec
 
 from .. import _core
+from ..config import Config
 from ..errors import BadInput
-from ..membership import swim
+from ..membership import events as swim
 from ..membership.owners import Owners
+from ..membership.swim import Swim
 from ..membership.view import Entry, Member, View, decode, encode
 from ..restoring import restorer as restoring
 from ..restoring.asking import Ask, MergeViews
@@ -28,35 +31,28 @@ _encode = msgspec.msgpack.encode
 _TIERS = {tier.value: tier for tier in (_core.Tier.MEMORY, _core.Tier.DISK)}
 
 
-class HealSettings(msgspec.Struct, frozen=True):
-    """How an agent takes part in the cluster."""
-
-    virtual_nodes: int
-    probe_period: float
-    deadline: float
-    restore_rate: int
-    partition_wait: float
-
-
 class Members:
     """Membership and restoring of one agent; also the service `restoring`."""
 
     name = "restoring"
 
-    def __init__(self, core: _core.Agent, me: Member, settings: HealSettings) -> None:
+    def __init__(self, core: _core.Agent, me: Member, settings: Config) -> None:
         self.me = me
         self.changes = 0  # of the view; clients ask again only when it has grown
         self.joined = False
         self._core = core
-        self._settings = settings
+        self.settings = settings
         self._rng = random.Random(me.number)
-        self._swim = swim.Swim(me, settings.probe_period)
+        self._swim = Swim(me, View(), settings.probe_period)
         self._restorer = Restorer(
             me.number, CoreHoldings(core), settings.restore_rate, settings.partition_wait
         )
+        self._identity = 0
+        self._news: list[Entry] = []  # that answers to probes carry
         self._next_ticket = 0
         self._waiting: dict[int, Callable[[str, tuple[Any, ...]], None]] = {}
-        self._next_tick = time.monotonic()
+        # Not all at the same moment, although they were all started at once.
+        self._next_tick = time.monotonic() + self._rng.random() * settings.probe_period
         core.set_self(me.number)
         self._place()
 
@@ -74,11 +70,10 @@ class Members:
     def tick(self) -> None:
         """Do what is done once a period."""
         now = time.monotonic()
-        self._next_tick = now + self._settings.probe_period
+        self._next_tick = now + self.settings.probe_period
         self._core.beat()
         self._membership(swim.Tick(), now)
         self._restoring(restoring.Tick(), now)
-        self._core.set_news(encode(self._swim.news()))
 
     def take_events(self) -> None:
         """Take all that the core has to tell."""
@@ -95,7 +90,7 @@ class Members:
     def join(self, entries: list[Entry]) -> None:
         """Merge what a launcher, a client or another member knows."""
         self.joined = True
-        self._membership(swim.Heard(entries, 0, 0), time.monotonic())
+        self._membership(swim.Exchanged(entries), time.monotonic())
 
     def doubt(self, member: int) -> None:
         """Suspect a member that failed a client of ours."""
@@ -104,6 +99,10 @@ class Members:
     def leave(self) -> None:
         """Say that we go, so that nobody has to find out."""
         self._membership(swim.Leave(), time.monotonic())
+
+    def talks(self) -> bool:
+        """Whether requests of ours are under way."""
+        return bool(self._waiting)
 
     def handle(self, method: str, message: bytes) -> bytes:
         """Answer another member's restoring."""
@@ -116,7 +115,7 @@ class Members:
         return self._restorer.status(time.monotonic())
 
     def detection(self) -> float:
-        """Return how long it takes at most, as a rule, until a death is known to us, in seconds."""
+        """Return how long a death goes unnoticed as a rule, in seconds."""
         return self._swim.detection()
 
     # ---- what to do about it --------------------------------------------------------------
@@ -131,39 +130,48 @@ class Members:
                     self._merge_with(target)
                 case swim.Changed():
                     changed = True
+        if self._swim.news is not self._news:
+            self._news = self._swim.news
+            self._core.set_news(encode(self._news) if self._news else b"")
         if changed:
             self.changes += 1
-            self._place()
+            if self.view.identity != self._identity:
+                self._place()
 
     def _place(self) -> None:
-        """Put who lives now into force, if that has changed."""
-        owners = Owners(self.view, self._settings.virtual_nodes)
+        """Put who lives now into force."""
+        self._identity = self.view.identity
+        owners = Owners(self.view, self.settings.virtual_nodes)
         self._core.set_placement(owners.ring, owners.numbers, owners.identity)
         self._restoring(restoring.Viewed(owners, self.view.live()), time.monotonic())
 
     def _probe(self, probe: swim.Probe) -> None:
         def answered(kind: str, result: tuple[Any, ...]) -> None:
-            if not probe.number:
+            if not probe.ticket:
                 return
             if kind == "failed":
-                event: swim.Event = swim.Failed(probe.number)
+                event: swim.Event = swim.Failed(probe.ticket)
             else:
                 age_ms, identity, news = result
                 entries = decode(news) if news else []
-                event = swim.Answered(probe.number, entries, identity, age_ms / 1000)
+                event = swim.Answered(probe.ticket, entries, identity, age_ms / 1000)
             self._membership(event, time.monotonic())
 
         via = probe.via.address if probe.via else ""
         news = encode(probe.news) if probe.news else b""
-        # The second half of a period is for the helpers of who does not answer in the first.
-        deadline = self._settings.probe_period
-        self._core.probe(self._ticket(answered), probe.target.address, via, news, deadline)
+        self._core.probe(
+            self._ticket(answered),
+            probe.target.address,
+            via,
+            news,
+            probe.deadline,
+            member=probe.target.number,
+        )
 
     def _merge_with(self, member: Member) -> None:
         def answered(kind: str, result: tuple[Any, ...]) -> None:
             if kind == "reply":
-                entries = decode(result[0])
-                self._membership(swim.Heard(entries, 0, member.number), time.monotonic())
+                self._membership(swim.Exchanged(decode(result[0])), time.monotonic())
 
         self._send(member, "agent", "join", self.view.encode(), answered)
 
@@ -198,7 +206,7 @@ class Members:
             pull.held.key,
             pull.source.address,
             _TIERS[pull.held.tier],
-            self._settings.deadline,
+            self.settings.deadline,
         )
 
     def _send(
@@ -209,7 +217,7 @@ class Members:
         message: bytes,
         then: Callable[[str, tuple[Any, ...]], None],
     ) -> None:
-        deadline = self._settings.deadline
+        deadline = self.settings.deadline
         self._core.ask(self._ticket(then), member.address, service, method, message, deadline)
 
     def _ticket(self, then: Callable[[str, tuple[Any, ...]], None]) -> int:

@@ -3,62 +3,154 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
-import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+from msgspec.structs import replace
+
 from ..config import Config
-from ..errors import BadInput, Damaged, NoSession
-from . import launch
+from ..errors import BadInput, Busy, Damaged, NoSession, Unavailable
+from ..membership.view import Member
+from . import launch, launchers, node, processes
 from . import session as sessions
-from .session import Session
+from .contacts import Contacts
+from .launch import Recipe
+
+_END_WITHIN = 5.0
+#: srun ends by itself once its agents have.
+_LAUNCHER_ENDS_WITHIN = 15.0
 
 
-def up(config: Config, nodes: int) -> tuple[Session, bool]:
-    """Start a session; also tells whether one that had crashed was cleaned up first."""
+class Up(msgspec.Struct, frozen=True):
+    """What `holdfast up` did."""
+
+    session: str
+    launcher: str
+    found: str
+    why: str
+    members: list[Member]
+    cleared: bool = False  # what a session left that had crashed
+
+
+class Down(msgspec.Struct, frozen=True):
+    """What `holdfast down` did."""
+
+    session: str
+    silent: list[str]  # nodes whose agents did not answer, and may still run
+
+
+def up(config: Config, count: int | None = None) -> Up | None:
+    """Start a session; None in a process that only helped another one to do so."""
+    launcher, found = launchers.choose(config, os.environ, count)
+    if not launcher.leads:
+        launcher.help()
+        return None
     parent = sessions.run_dir(config)
     directory = parent / config.session
-    with launch.locked(parent):
-        stale = _clear_stale(directory)
-        directory.mkdir(mode=0o700)
+    with contextlib.ExitStack() as stack:
+        stack.callback(launcher.cancel)
+        sessions.make_private(parent)
+        with sessions.locked(parent):
+            cleared = _clear_stale(directory, config)
+            directory.mkdir(mode=0o700)
+            stack.enter_context(_held(directory))
         try:
-            recipe = launch.Recipe(config, directory, secrets.token_bytes(32), nodes, False)
-            session, _ = launch.start(recipe)
+            recipe = launch.new_recipe(directory, config, secrets.token_bytes(32), launcher.name)
+            members, _ = launch.start(recipe, launcher)
         except BaseException:
-            shutil.rmtree(directory, ignore_errors=True)
+            sessions.clear(directory)
+            _remove_parent(config, parent)
             raise
-    return session, stale
+    return Up(config.session, launcher.name, found.what, found.why, members, cleared)
 
 
-def down(config: Config) -> Session:
+def missing(config: Config, count: int | None = None) -> Up:
+    """Start agents on the nodes of a session that lack one that answers."""
+    directory = sessions.run_dir(config) / config.session
+    session = sessions.read(directory)
+    if session.home is None:
+        raise BadInput(
+            f"session {session.name!r} was started on another host; "
+            "run `holdfast up --missing` there"
+        )
+    with _held(directory):
+        if config.launcher == "auto" and not config.hostfile:  # the same again
+            config = replace(session.home.config, launcher=session.launcher)
+        else:
+            asked = {"launcher": config.launcher, "hostfile": config.hostfile, "ssh": config.ssh}
+            config = replace(session.home.config, **asked)
+        launcher, found = launchers.choose(config, os.environ, count)
+        with contextlib.ExitStack() as stack:
+            stack.callback(launcher.cancel)
+            wanted = launcher.nodes(session.home.nodes)
+            contacts = Contacts(directory, config.deadline)
+            view = contacts.view()
+            there = {member.node for member in contacts.answering(view.live())}
+            lacking = [name for name in wanted if name not in there]
+            recipe = Recipe(session, sessions.read_key(directory), config, directory)
+            outcome = launch.add(recipe, launcher, lacking, view)
+    if outcome.failed:
+        error = launch.failure(outcome.failed)
+        started = f"; started: {', '.join(sorted(outcome.ready))}" if outcome.ready else ""
+        raise Unavailable(f"{error}{started}")
+    return Up(session.name, launcher.name, found.what, found.why, list(outcome.ready.values()))
+
+
+def down(config: Config) -> Down:
     """End a session and remove all it left."""
     parent = sessions.run_dir(config)
     directory = parent / config.session
     if not directory.is_dir():
         raise NoSession(f"no session {config.session!r} in {parent}; nothing to end")
-    with launch.locked(parent):
-        session = sessions.read(directory)
-        launch.end(directory, session)
-    if not config.run_dir:  # a directory of our own making
-        with contextlib.suppress(OSError):  # other sessions may be there
-            parent.rmdir()
-    return session
+    with _held(directory):
+        contacts = Contacts(directory, config.deadline)
+        silent = contacts.stop(contacts.view().live(), _END_WITHIN)
+        here = {agent.member.number for agent in contacts.agents}
+        processes.end([agent.process for agent in contacts.agents], _END_WITHIN)
+        home = contacts.session.home
+        if home is not None and not processes.wait(list(home.processes), _LAUNCHER_ENDS_WITHIN):
+            processes.end(list(home.processes), _LAUNCHER_ENDS_WITHIN)
+            silent = []
+        sessions.clear(directory)
+    _remove_parent(config, parent)
+    return Down(config.session, [one.node for one in silent if one.number not in here])
 
 
-def _clear_stale(directory: Path) -> bool:
+@contextlib.contextmanager
+def _held(directory: Path) -> Iterator[None]:
+    """Hold a session while it is started, completed or ended."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(sessions.locked(directory, wait=False))
+        except BlockingIOError:
+            raise Busy(
+                f"another command is starting or ending session {directory.name!r}; try again"
+            ) from None
+        yield
+
+
+def _clear_stale(directory: Path, config: Config) -> bool:
     """Remove what a session left that ended without `down`; refuse if it still runs."""
     if not directory.exists():
         return False
-    try:
-        session = sessions.read(directory)
-    except (NoSession, Damaged):  # its start was cut off: its agents end by themselves
-        shutil.rmtree(directory)
-        return True
-    running = [node for node, process in session.processes.items() if sessions.is_running(process)]
-    if running:
-        raise BadInput(
-            f"session {directory.name!r} is running with {len(running)} nodes; end it with "
-            f"`holdfast down`, or start another one with `--session NAME`"
-        )
-    launch.end(directory, session)
-    return True
+    with _held(directory):
+        try:
+            contacts = Contacts(directory, config.deadline)
+        except (NoSession, Damaged):  # its start was cut off: its agents end by themselves
+            return node.clear_stale(directory)
+        elsewhere = contacts.answering(contacts.view().live())
+        if elsewhere:
+            raise BadInput(
+                f"session {directory.name!r} is running with {len(elsewhere)} nodes; end it with "
+                f"`holdfast down`, or start another one with `--session NAME`"
+            )
+        return node.clear_stale(directory)
+
+
+def _remove_parent(config: Config, parent: Path) -> None:
+    if not config.run_dir:  # a directory of our own making
+        with contextlib.suppress(OSError):  # other sessions may be there
+            parent.rmdir()

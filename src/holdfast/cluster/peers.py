@@ -9,57 +9,43 @@ from pathlib import Path
 
 import msgspec
 
-from .._core import Client
 from ..config import Config
 from ..errors import BadInput, HoldfastError, NoSession, TryAgain
-from ..membership.view import Entry, Member, State, View
-from . import session as sessions
+from ..membership import view as views
+from ..membership.view import Member
+from .contacts import Contacts
+from .messages import ViewReply, ViewRequest
+from .node import own_name
 from .routing import Routing
 
 #: A member that fails us is reported within this time or not at all, in seconds.
 _DOUBT_WITHIN = 0.2
 
 
-class ViewRequest(msgspec.Struct, frozen=True, array_like=True):
-    """What a client knows already: the changes that this member counted when it last answered."""
-
-    member: int = 0
-    changes: int = 0
-
-
-class ViewReply(msgspec.Struct, frozen=True, array_like=True):
-    """An agent's view; no entries if the client knows them."""
-
-    member: int
-    changes: int
-    entries: list[Entry] = []
-
-
 class Peers:
     """Connections of one client, and where to turn with a key. Safe for threads."""
 
     def __init__(self, directory: Path, config: Config, node: str = "") -> None:
-        session = sessions.read(directory)
-        here = sessions.agents(directory)
         wanted = node or config.node
-        if not here:
-            raise NoSession(f"session {directory.name!r} has no agents here; start it again")
-        names = sorted(agent.member.node for agent in here)
+        contacts = Contacts(directory, config.deadline)
+        view = contacts.view(wanted or own_name())
+        names = [member.node for member in view.live()]
+        if not names:
+            raise NoSession(f"session {directory.name!r} has no agents; start it again")
+        if wanted and wanted not in names:
+            raise BadInput(
+                f"there is no node {wanted!r} in this session; it has {', '.join(names)}"
+            )
+        here = [agent.member.node for agent in contacts.agents]
+        own = next(name for name in (own_name(), *here, *names) if name in names)
         self.deadline = config.deadline
         self.patience = config.patience
-        self.client = Client(sessions.read_key(directory))
+        self.client = contacts.client
         self.routing = Routing(
-            [Entry(agent.member, 0, State.ALIVE) for agent in here],
-            session.virtual_nodes,
-            wanted or names[0],
-            config.avoid,
+            view, contacts.session.virtual_nodes, wanted or own, here, config.avoid
         )
         self._merging = threading.Lock()
         self._known = ViewRequest()
-        self.refresh()
-        if wanted and not any(member.node == wanted for member in self.routing.live):
-            known = ", ".join(member.node for member in self.routing.live)
-            raise BadInput(f"there is no node {wanted!r} in this session; it has {known}")
 
     @property
     def node(self) -> str:
@@ -98,7 +84,7 @@ class Peers:
                 self.routing.address(member), "agent", "join", message, deadline=self.deadline
             )
             with self._merging:
-                return self.routing.merge(View.decode(answer).entries())
+                return self.routing.merge(views.decode(answer))
         return False
 
     def doubt(self, member: Member) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from ..errors import HoldfastError
 from ..membership.owners import Owners
@@ -33,10 +33,13 @@ class Routing:
     Reading is safe from several threads; `merge` is for one at a time.
     """
 
-    def __init__(self, entries: list[Entry], virtual_nodes: int, node: str, avoid: float) -> None:
+    def __init__(
+        self, view: View, virtual_nodes: int, node: str, here: Container[str], avoid: float
+    ) -> None:
         self.node = node
+        self._is_here = node in here  # its socket is: the agent may be on another host
         self._virtual_nodes = virtual_nodes
-        self._view = View(entries)
+        self._view = view
         self._avoided = Avoided(avoid)
         self._routes = _Routes(self._view, virtual_nodes)
 
@@ -71,7 +74,7 @@ class Routing:
 
     def address(self, member: Member) -> str:
         """Return how to reach a member: the Unix socket of our own node, TCP for the others."""
-        return member.socket if member.node == self.node else member.address
+        return member.socket if self._is_here and member.node == self.node else member.address
 
     def candidates(self, key: bytes, now: float, local_first: bool = False) -> Iterator[Member]:
         """Yield the owners in order, then every member; those to avoid come last.

@@ -93,6 +93,12 @@ class Swim:
         """What answers to probes shall carry; the same list as long as it is the same news."""
         return self._gossip.news()
 
+    def detection(self) -> float:
+        """Return how long a death goes unnoticed as a rule, in seconds."""
+        # Until somebody probes it, the probe, those of the helpers, and the suspicion.
+        periods = 1 + DIRECT_DEADLINE + HELPED_DEADLINE + self._beliefs.patience()
+        return periods * self._period
+
     def step(self, event: Event, now: float, rng: Random) -> list[Instruction]:
         """Take one event in and return what to do; `now` is in seconds and never goes back."""
         out: list[Instruction] = []

@@ -49,6 +49,10 @@ class Holdings(Protocol):
         """List objects that we hold and do not own, in the order of their keys."""
         ...
 
+    def short(self) -> int:
+        """Count the objects that we own first and that want more copies than nodes live."""
+        ...
+
     def trim(self, key: bytes, size: int, crc32c: int) -> bool:
         """Remove a stray; tells whether it was still that object and still a stray."""
         ...

@@ -77,6 +77,7 @@ class RestoreStatus(msgspec.Struct, frozen=True):
 
     lacking: int = 0  # objects that this member owns and lacks, as far as it knows
     lacking_bytes: int = 0
+    below: int = 0  # of the objects that it lacks, or holds first although too few nodes live
     unequal: int = 0  # co-owners that may hold something else than we do
     restored: int = 0
     restored_bytes: int = 0
@@ -144,6 +145,7 @@ class Restorer:
         return RestoreStatus(
             lacking=len(self._pulling),
             lacking_bytes=self._pulling.lacking_bytes,
+            below=len(self._pulling) + self._holdings.short(),
             unequal=len(self._comparing.unequal()),
             restored=self._pulling.copies,
             restored_bytes=self._pulling.bytes,

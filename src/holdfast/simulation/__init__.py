@@ -1,1 +1,1 @@
-"""A whole cluster from one seed: the agents' own logic over a simulated network, and checkers."""
+"""A whole cluster in one process, from one seed: the agents' own logic on a simulated network."""

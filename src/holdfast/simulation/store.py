@@ -171,6 +171,11 @@ class Store:
         strays = [s.held for key, s in self.objects.items() if key > after and self._stray(s.held)]
         return sorted(strays, key=lambda held: held.key)[:limit]
 
+    def short(self) -> int:
+        """Count the objects that we own first and that want more copies than nodes live."""
+        wanting = ((self.owners(key, s.held.copies), s) for key, s in self.objects.items())
+        return sum(o[:1] == [self._me] and len(o) < s.held.copies for o, s in wanting)
+
     def trim(self, key: bytes, size: int, crc32c: int) -> bool:
         """Remove a stray; tells whether it was still that object and still a stray."""
         held = self.held(key)
