@@ -66,7 +66,7 @@ class Routing:
         """Merge what a member knows; tells whether it changed who lives."""
         for entry in self._view.merge(entries):
             if entry.state is State.ALIVE:  # it has spoken for itself since it failed us
-                self._avoided.remove(entry.member.node)
+                self._avoided.remove(entry.member.number)
         if self._view.identity == self._routes.owners.identity:
             return False
         self._routes = _Routes(self._view, self._virtual_nodes)
@@ -112,8 +112,8 @@ class Routing:
 
     def avoid(self, member: Member, now: float) -> None:
         """Leave a member alone for a while."""
-        self._avoided.add(member.node, now)
+        self._avoided.add(member.number, now)
 
     def avoids(self, member: Member, now: float) -> bool:
         """Whether a member is to be left alone."""
-        return (member.node, now) in self._avoided
+        return (member.number, now) in self._avoided
