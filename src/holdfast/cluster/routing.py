@@ -72,6 +72,14 @@ class Routing:
         self._routes = _Routes(self._view, self._virtual_nodes)
         return True
 
+    def agrees(self, entries: list[Entry]) -> bool:
+        """Whether a member whose whole view this is, and which we merged, knows all that we know.
+
+        If not it must be told. Otherwise a client that learned of deaths from an agent behind a cut,
+        which died there, would believe in them for ever: those who live have nothing to take back.
+        """
+        return View(entries).identity == self._view.identity
+
     def address(self, member: Member) -> str:
         """Return how to reach a member: the Unix socket of our own node, TCP for the others."""
         return member.socket if self._is_here and member.node == self.node else member.address
