@@ -13,6 +13,8 @@ from .avoid import Avoided
 _FIRST = 4
 #: Most objects have at least this many copies.
 _LIKELY = 2
+#: How many of the lost are asked for a view if nobody else answers; each may cost a deadline.
+_LOST_ASKED = 2
 
 
 class _Routes:
@@ -79,6 +81,16 @@ class Routing:
         which died there, would believe in them for ever: those who live have nothing to take back.
         """
         return View(entries).identity == self._view.identity
+
+    def informants(self, now: float) -> Iterator[Member]:
+        """Yield whom to ask for a view, one after the other until one answers.
+
+        In the end some of the lost: who told us that they are dead may have been behind a cut.
+        """
+        live = [member for member in self.live if not self.avoids(member, now)]
+        yield from sorted(live, key=lambda member: member.node != self.node)
+        lost = [member for member in self.lost if not self.avoids(member, now)]
+        yield from lost[-_LOST_ASKED:]
 
     def address(self, member: Member) -> str:
         """Return how to reach a member: the Unix socket of our own node, TCP for the others."""

@@ -1,5 +1,7 @@
-"""The promises of the design, checked from outside: by what clients were answered and by what the
-stores hold. Nothing here knows how it is done.
+"""The promises of the design, checked from outside.
+
+All that counts is what clients called and were answered, and what the stores hold. Nothing here
+knows how it is done.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ class Checkers:
                 self._got(call, record)
             case "drop" if call.error is None and record.drop_acknowledged is None:
                 record.drop_acknowledged = self._clock()
-                record.forgotten |= not record.buried
+                if not record.remembered:
+                    raise Violation(f"dropping is final: {call}, and nobody remembers it")
+                record.forgotten = not record.buried
         if call.error is not None:
             self._refused(call, record)
 
@@ -111,14 +115,14 @@ class Checkers:
     # ---- what the stores hold ------------------------------------------------------------------
 
     def stored(self, member: int, key: bytes, content: bytes) -> None:
-        """A member has a copy now."""
+        """Take note that a member has a copy now."""
         record = self.records[key]
         if content not in record.began:
             raise Violation(f"right bytes: a store holds {content!r} for {key!r}")
         record.holders[member] = content
 
     def removed(self, member: int, key: bytes, why: str) -> None:
-        """A member has no good copy any more."""
+        """Take note that a member has no good copy any more, and check that it may."""
         record, now = self.records[key], self._clock()
         if member in record.rotten:
             record.rotten.remove(member)
@@ -146,18 +150,19 @@ class Checkers:
         record.lost = good == 0
 
     def buried(self, member: int, key: bytes) -> None:
-        """A member knows that a key was dropped."""
+        """Take note that a member knows that a key was dropped."""
         record = self.records[key]
         if record.drop_began is None:
             raise Violation(f"dropping: {key.decode()} counts as dropped, but nobody dropped it")
         record.buried.add(member)
+        record.remembered = True
 
     def started(self, member: int, node: str) -> None:
-        """A member has started, and holds nothing."""
+        """Take note that a member has started; it holds nothing."""
         self._nodes[member] = node
 
     def killed(self, member: int) -> None:
-        """A member has died, with all that it held."""
+        """Take note that a member has died, with all that it held."""
         for record in self.records.values():
             self.removed(member, record.key, "killed")
             if member in record.buried:
@@ -176,7 +181,7 @@ class Checkers:
         self.calm_since = math.inf if any_now else self._clock()
 
     def views(self, identities: set[int]) -> None:
-        """The agents have these views now."""
+        """Take note of the views that the agents have now."""
         if identities != {self.identity}:
             self.stable_since = self._clock() if len(identities) == 1 else math.inf
             self.identity = min(identities) if len(identities) == 1 else 0

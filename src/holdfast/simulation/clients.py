@@ -11,7 +11,7 @@ import msgspec
 from .._core import crc32c
 from ..cluster.routing import Routing
 from ..errors import Damaged, DeadlineMissed, HoldfastError, TryAgain
-from ..membership.view import Entry, Member, State
+from ..membership.view import Entry, Member, State, View
 from ..objects import steps
 from .messages import (
     DoubtMessage,
@@ -73,7 +73,7 @@ class Client:
         self.node = node
         self.settings = settings
         self.process = network.start(f"{node}/{name}")
-        self.routing = Routing(entries, settings.virtual_nodes, node, settings.avoid)
+        self.routing = Routing(View(entries), settings.virtual_nodes, node, (node,), settings.avoid)
         self._network = network
         self._local = local
         self._rng = Random(network.rng.random())
@@ -134,9 +134,7 @@ class Client:
                 if isinstance(what, Wait):
                     network.at(network.now + what.seconds, self.process, go_on, None)
                 else:
-                    network.request(
-                        self.process, what.address, what.message, what.deadline, go_on
-                    )
+                    network.request(self.process, what.address, what.message, what.deadline, go_on)
 
         go_on(None)
 
@@ -167,11 +165,7 @@ class Client:
             case steps.Refresh():
                 return (yield from self._refresh())
             case steps.Merge(member):
-                try:
-                    message = JoinMessage(self.routing.entries())
-                    return self.routing.merge((yield from self._ask(member.address, message)))
-                except HoldfastError:
-                    return False
+                return (yield from self._merge(member))
             case steps.Doubt(member):
                 yield from self._doubt(member)
             case steps.Sleep(seconds):
@@ -180,17 +174,27 @@ class Client:
                 return (yield from act(step))
         return None
 
+    def _merge(self, member: Member) -> Doing:
+        """Exchange views with a member; tells whether ours changed who lives."""
+        try:
+            message = JoinMessage(self.routing.entries())
+            return self.routing.merge((yield from self._ask(member.address, message)))
+        except HoldfastError:
+            return False
+
     def _refresh(self) -> Doing:
         """Ask an agent for its view, the local one first; tells whether it changed who lives."""
         routing = self.routing
-        reachable = [m for m in routing.live if not routing.avoids(m, self._network.now)]
-        for member in sorted(reachable, key=lambda member: member.node != self.node):
+        for member in routing.informants(self._network.now):
             try:
                 entries = yield from self._ask(member.address, ViewRequest())
             except TryAgain:
                 routing.avoid(member, self._network.now)
             else:
-                return routing.merge(entries)
+                changed = routing.merge(entries)
+                if routing.agrees(entries):
+                    return changed
+                return (yield from self._merge(member)) or changed
         # Nobody whom we know answers: the session's directory tells who runs on this node now.
         here = self._local()
         return here is not None and routing.merge([Entry(here, 0, State.ALIVE)])

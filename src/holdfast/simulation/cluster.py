@@ -39,18 +39,16 @@ class Cluster:
             restore_rate=scenario.restore_rate,
         )
         members = [self._member(node) for node in self.nodes]
-        self._base = [Entry(member, 0, State.ALIVE) for member in members]
         for member in members:
-            self._start(member, View(self._base))
-        settings = ClientSettings(
+            self._start(member, View(Entry(other, 0, State.ALIVE) for other in members))
+        self._client_settings = ClientSettings(
             virtual_nodes=scenario.virtual_nodes,
             deadline=scenario.deadline,
             patience=scenario.patience,
         )
-        self.clients = [
-            self._client(f"client{i}", self.rng.choice(self.nodes), settings)
-            for i in range(scenario.clients)
-        ]
+        self.clients: list[Client] = []
+        for i in range(scenario.clients):
+            self.clients.append(self.connect(f"client{i}", self.rng.choice(self.nodes)))
 
     # ---- what happens to nodes -----------------------------------------------------------------
 
@@ -131,7 +129,19 @@ class Cluster:
 
     # ---- what clients do -----------------------------------------------------------------------
 
-    def put(self, client: Client, record: Record, content: bytes, then: Callable[[Call], None]):
+    def connect(self, name: str, node: str) -> Client:
+        """Start a client on a node; it knows what the agent there knows."""
+        entries = self.agents[node].swim.view.entries()
+
+        def local() -> Member | None:
+            agent = self.agents.get(node)
+            return agent.member if agent else None
+
+        return Client(self.wire, name, node, entries, self._client_settings, local)
+
+    def put(
+        self, client: Client, record: Record, content: bytes, then: Callable[[Call], None]
+    ) -> None:
         """Let a client put an object."""
         call = self._call(client, "put", record, content)
         self._do(client, client.put(record.key, content, record.size, record.copies), call, then)
@@ -194,13 +204,6 @@ class Cluster:
             self._watch,
         )
         self._views()
-
-    def _client(self, name: str, node: str, settings: ClientSettings) -> Client:
-        def local() -> Member | None:
-            agent = self.agents.get(node)
-            return agent.member if agent else None
-
-        return Client(self.wire, name, node, self._base, settings, local)
 
     def _watch(self, agent: Agent, what: str, key: bytes) -> None:
         member = agent.member

@@ -57,7 +57,7 @@ class Faults:
             self._cluster.restart(node)
 
     def _restart(self, _: object) -> None:
-        """A node that is back before anybody has noticed."""
+        """Restart a node before anybody has noticed."""
         if node := self._someone():
             self._cluster.kill(node)
             self._cluster.restart(node)

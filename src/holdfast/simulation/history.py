@@ -53,6 +53,7 @@ class Record(msgspec.Struct):
     whole: float = 0.0  # when there were last as many copies as wanted
     lost: bool = False  # no copy was left at some moment
     rotted: bool = False
+    remembered: bool = False  # a member has ever known of the drop
     forgotten: bool = False  # no live member knew of the drop at some moment after it
 
     @property

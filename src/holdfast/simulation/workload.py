@@ -66,13 +66,15 @@ class Workload:
         self._next(client)
 
     def _dropped(self, call: Call) -> None:
-        """Somebody else looks at once whether it is gone."""
+        """Somebody who has just come looks at once whether it is gone."""
         self._ended(call)
-        record = self._records[call.key]
-        for client in self._cluster.clients:
-            if client.name != call.client:
-                self.running += 1
-                self._cluster.get(client, record, self._looked)
+        cluster = self._cluster
+        running = [node for node in cluster.agents if node not in cluster.paused]
+        if call.error is None and running:
+            self._number += 1
+            reader = cluster.connect(f"reader{self._number}", self._rng.choice(running))
+            self.running += 1
+            cluster.get(reader, self._records[call.key], self._looked)
 
     def _looked(self, _: Call) -> None:
         self.running -= 1
