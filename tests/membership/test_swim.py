@@ -324,7 +324,7 @@ def test_the_dead_are_told_now_and_then() -> None:
         out = driver.tick()
         assert not told(out, 5)  # it was restarted
         assert {probe.target.number for probe in probes(out)} <= {1, 2, 3, 6, 7, 105}
-        knocks += told(out, 4) == [entry(4, State.DEAD)]
+        knocks += told(out, 4) == [entry(4, State.DEAD), entry(0)]
     assert 15 < knocks < 80
 
 

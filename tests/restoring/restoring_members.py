@@ -22,7 +22,7 @@ from holdfast.restoring.restorer import (
     Tick,
     Viewed,
 )
-from holdfast.simulation.store import Store, Stored
+from holdfast.simulation.store import Store
 
 PERIOD = 0.25
 
@@ -37,9 +37,9 @@ class One:
         self.restorer = Restorer(number, self.store, rate, patience)
         self.owners: Owners | None = None
 
-    def _watch(self, what: str, stored: Stored) -> None:
+    def _watch(self, what: str, key: bytes) -> None:
         if what != "stored":
-            self.removed.append((what, stored.held.key))
+            self.removed.append((what, key))
 
 
 class Some:

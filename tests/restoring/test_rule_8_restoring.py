@@ -18,6 +18,12 @@ def all_in_place(some: Some, copies: int = 2) -> bool:
     return all(some.holders(key) == set(some.owners(key, copies)) for key in KEYS)
 
 
+def lose(some: Some, name: str, key: bytes) -> None:
+    """Let a copy go bad, and a scrub find it."""
+    some.members[name].store.rot(key)
+    assert not some.members[name].store.verify(key)
+
+
 @pytest.mark.parametrize("copies", [2, 3])
 def test_after_a_death_exactly_the_lost_copies_move(copies: int) -> None:
     some = Some(6)
@@ -63,7 +69,7 @@ def test_a_copy_found_bad_comes_back_even_if_nothing_else_is_shared(keys: int) -
         some.put_at_owners(key)
     some.tick(10)
     first, second = some.owners(KEYS[0])
-    some.members[first].store.lose(KEYS[0])
+    lose(some, first, KEYS[0])
     assert some.holders(KEYS[0]) == {second}
     some.tick(10)
     assert some.holders(KEYS[0]) == {first, second}
@@ -100,7 +106,7 @@ def test_a_source_that_fails_is_followed_by_the_next() -> None:
     lacking, bad, *good = owners
     for name in owners[1:]:
         some.put(name, b"wide", copies=4)
-    some.members[bad].store.lose(b"wide")
+    lose(some, bad, b"wide")
     held = some.members[good[0]].store.objects[b"wide"].held
     restorer = some.members[lacking].restorer
     restorer._lack(held, some.members[bad].member.number)  # as it was told before the loss

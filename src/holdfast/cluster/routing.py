@@ -13,6 +13,8 @@ from .avoid import Avoided
 _FIRST = 4
 #: Most objects have at least this many copies.
 _LIKELY = 2
+#: How many of the lost are asked for a view if nobody else answers; each may cost a deadline.
+_LOST_ASKED = 2
 
 
 class _Routes:
@@ -66,11 +68,29 @@ class Routing:
         """Merge what a member knows; tells whether it changed who lives."""
         for entry in self._view.merge(entries):
             if entry.state is State.ALIVE:  # it has spoken for itself since it failed us
-                self._avoided.remove(entry.member.node)
+                self._avoided.remove(entry.member.number)
         if self._view.identity == self._routes.owners.identity:
             return False
         self._routes = _Routes(self._view, self._virtual_nodes)
         return True
+
+    def agrees(self, entries: list[Entry]) -> bool:
+        """Whether a member whose whole view this is, and which we merged, knows all that we know.
+
+        If not it must be told. Otherwise a client that learned of deaths from an agent behind a cut,
+        which died there, would believe in them for ever: those who live have nothing to take back.
+        """
+        return View(entries).identity == self._view.identity
+
+    def informants(self, now: float) -> Iterator[Member]:
+        """Yield whom to ask for a view, one after the other until one answers.
+
+        In the end some of the lost: who told us that they are dead may have been behind a cut.
+        """
+        live = [member for member in self.live if not self.avoids(member, now)]
+        yield from sorted(live, key=lambda member: member.node != self.node)
+        lost = [member for member in self.lost if not self.avoids(member, now)]
+        yield from lost[-_LOST_ASKED:]
 
     def address(self, member: Member) -> str:
         """Return how to reach a member: the Unix socket of our own node, TCP for the others."""
@@ -112,8 +132,8 @@ class Routing:
 
     def avoid(self, member: Member, now: float) -> None:
         """Leave a member alone for a while."""
-        self._avoided.add(member.node, now)
+        self._avoided.add(member.number, now)
 
     def avoids(self, member: Member, now: float) -> bool:
         """Whether a member is to be left alone."""
-        return (member.node, now) in self._avoided
+        return (member.number, now) in self._avoided

@@ -262,8 +262,10 @@ class Swim:
         dead = self._beliefs.dead
         if rng.random() < min(KNOCK, KNOCKS_HEARD * len(dead) / max(1, self.view.size)):
             member = rng.choice(list(dead.values()))
-            if self._beliefs.is_latest(member):
-                self._tell_it_itself(member.number, out)
+            entry = self.view.get(member.number)
+            if entry is not None and self._beliefs.is_latest(member):
+                # It may never have heard of us: whom should it answer?
+                self._tell(member, [entry, self._beliefs.own()], out)
             else:
                 del dead[member.number]  # it was restarted: nobody is behind that door
 

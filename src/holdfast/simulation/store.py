@@ -48,14 +48,15 @@ class Writer:
 class Store:
     """Objects and dropped keys of member `me`; implements `restoring.holdings.Holdings`.
 
-    `watch` is told of every object that comes or goes: "stored", "trimmed", "dropped" or "lost".
+    `watch` is told of every copy that comes or goes: "stored", "trimmed", "dropped", "rotted" or
+    "lost" (found to be rotten); and of keys that are "buried".
     """
 
     def __init__(
         self,
         me: int,
         capacity: int,
-        watch: Callable[[str, Stored], None] = lambda _what, _stored: None,
+        watch: Callable[[str, bytes], None] = lambda _what, _key: None,
     ) -> None:
         self._me = me
         self._watch = watch
@@ -87,9 +88,17 @@ class Store:
 
     # ---- clients -------------------------------------------------------------------------------
 
-    def create(self, key: bytes, content: bytes, size: int, tier: int, copies: int) -> Writer:
+    def create(
+        self,
+        key: bytes,
+        content: bytes,
+        size: int,
+        tier: int,
+        copies: int,
+        checksum: int | None = None,  # of the bytes that were sent, if these came from elsewhere
+    ) -> Writer:
         """Reserve room and the key."""
-        held = Held(key, size, crc32c(content), tier, copies)
+        held = Held(key, size, crc32c(content) if checksum is None else checksum, tier, copies)
         if key in self.dropped:
             raise KeyExists("the key was dropped; a key is written once")
         if key in self._writing:
@@ -97,7 +106,9 @@ class Store:
         existing = self.objects.get(key)
         if existing is not None:
             if (existing.held.size, existing.content) != (size, content):
-                raise KeyExists("the key holds other bytes")
+                if self.verify(key):
+                    raise KeyExists("the key holds other bytes")
+                raise Damaged("the copy here was damaged and is gone; put it again")
         else:
             if size > self.capacity - self.used:
                 raise Full(f"{self.capacity - self.used} of {self.capacity} bytes are left")
@@ -118,9 +129,19 @@ class Store:
         """Remove an object and remember its key for ever."""
         self.bury([key])
 
-    def lose(self, key: bytes) -> None:
-        """Find a copy bad, as a scrub does: from now on it is not there."""
-        self._remove(key, "lost")
+    def verify(self, key: bytes) -> bool:
+        """Read a copy again; one that went bad is not there from now on."""
+        stored = self.objects.get(key)
+        if stored is not None and crc32c(stored.content) != stored.held.crc32c:
+            self._remove(key, "lost")
+        return key in self.objects
+
+    def rot(self, key: bytes) -> None:
+        """Let a copy go bad without anybody's notice."""
+        stored = self.objects[key]
+        self.objects[key] = msgspec.structs.replace(stored, content=stored.content + b" rotten")
+        self._shared = None
+        self._watch("rotted", key)
 
     # ---- restoring -----------------------------------------------------------------------------
 
@@ -186,6 +207,7 @@ class Store:
             hashed = self.dropped[key] = xxh3_64(key)
             count, parts = self._dropped_digest
             self._dropped_digest = count + 1, parts ^ hashed
+            self._watch("buried", key)
             self._remove(key, "dropped")
         return len(new)
 
@@ -224,14 +246,14 @@ class Store:
         self.objects[key] = stored
         self.used += held.size
         self._shared = None
-        self._watch("stored", stored)
+        self._watch("stored", key)
 
     def _remove(self, key: bytes, why: str) -> None:
         stored = self.objects.pop(key, None)
         if stored is not None:
             self.used -= stored.held.size
             self._shared = None
-            self._watch(why, stored)
+            self._watch(why, key)
 
 
 def _digest(shared: list[Stored]) -> Digest:
