@@ -56,9 +56,7 @@ class Peers:
 
     def refresh(self) -> bool:
         """Ask an agent for its view, the local one first; tells whether it changed who lives."""
-        now = time.monotonic()
-        reachable = [m for m in self.routing.live if not self.routing.avoids(m, now)]
-        for member in sorted(reachable, key=lambda member: member.node != self.node):
+        for member in self.routing.informants(time.monotonic()):
             try:
                 return self._ask_view(member)
             except TryAgain:
@@ -76,7 +74,11 @@ class Peers:
         reply = msgspec.msgpack.decode(answer, type=ViewReply)
         with self._merging:
             self._known = ViewRequest(reply.member, reply.changes)
-            return self.routing.merge(reply.entries)
+            changed = self.routing.merge(reply.entries)
+            agreed = not reply.entries or self.routing.agrees(reply.entries)
+        if not agreed:
+            self.merge(member)
+        return changed
 
     def merge(self, member: Member) -> bool:
         """Exchange views with a member; tells whether ours changed who lives."""
