@@ -102,7 +102,7 @@ def down(session: Session = None, settings: Set = None) -> None:
 def status(session: Session = None, settings: Set = None, as_json: AsJson = False) -> None:
     """Show the agents of a session, what they hold and what they did."""
     config = configure(settings, session=session)
-    contacts = Contacts(sessions.run_dir(config) / config.session, config.deadline)
+    contacts = Contacts(sessions.directory(config), config.deadline)
     view = contacts.view()
     report = SessionStatus(
         contacts.session.name,
