@@ -39,8 +39,7 @@ def session() -> Iterator[str]:
 
 
 def directory() -> Path:
-    settings = config.load().config
-    return sessions.run_dir(settings) / settings.session
+    return sessions.directory(config.load().config)
 
 
 def test_up_connect_status_down(session: str) -> None:
@@ -144,8 +143,7 @@ def test_mistakes_get_a_sentence_and_leave_nothing(
 ) -> None:
     error = run(*arguments, code=code)
     assert message in " ".join(error.split())
-    settings = config.load().config
-    parent = sessions.run_dir(settings)
+    parent = directory().parent
     assert not parent.exists() or not os.listdir(parent)
     if parent.exists():
         parent.rmdir()

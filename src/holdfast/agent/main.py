@@ -5,6 +5,7 @@ Imports here are few on purpose: thousands of agents start at once, from a share
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import select
@@ -60,7 +61,8 @@ def main() -> None:
 def _refuse(orders: Orders, error: Exception) -> NoReturn:
     """Say why no agent runs; whoever started us may be far from our log."""
     reason = str(error) if isinstance(error, HoldfastError) else repr(error)
-    _say(Ready(orders.node or node.own_name(), error=reason, kind=type(error).__name__))
+    with contextlib.suppress(BrokenPipeError):  # nobody wants to know any more
+        _say(Ready(orders.node or node.own_name(), error=reason, kind=type(error).__name__))
     sys.exit(1)
 
 

@@ -47,7 +47,7 @@ def status(
 
 
 def _look(config: Config) -> SessionStatus:
-    contacts = Contacts(sessions.run_dir(config) / config.session, config.deadline)
+    contacts = Contacts(sessions.directory(config), config.deadline)
     try:
         return survey(contacts)
     finally:

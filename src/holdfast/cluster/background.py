@@ -48,8 +48,8 @@ def up(config: Config, count: int | None = None) -> Up | None:
     if not launcher.leads:
         launcher.help()
         return None
-    parent = sessions.run_dir(config)
-    directory = parent / config.session
+    directory = sessions.directory(config)
+    parent = directory.parent
     with contextlib.ExitStack() as stack:
         stack.callback(launcher.cancel)
         sessions.make_private(parent)
@@ -69,7 +69,7 @@ def up(config: Config, count: int | None = None) -> Up | None:
 
 def missing(config: Config, count: int | None = None) -> Up:
     """Start agents on the nodes of a session that lack one that answers."""
-    directory = sessions.run_dir(config) / config.session
+    directory = sessions.directory(config)
     session = sessions.read(directory)
     if session.home is None:
         raise BadInput(
@@ -101,8 +101,8 @@ def missing(config: Config, count: int | None = None) -> Up:
 
 def down(config: Config) -> Down:
     """End a session and remove all it left."""
-    parent = sessions.run_dir(config)
-    directory = parent / config.session
+    directory = sessions.directory(config)
+    parent = directory.parent
     if not directory.is_dir():
         raise NoSession(f"no session {config.session!r} in {parent}; nothing to end")
     with _held(directory):
@@ -140,14 +140,14 @@ def _clear_stale(directory: Path, config: Config) -> bool:
         try:
             contacts = Contacts(directory, config.deadline)
         except (NoSession, Damaged):  # its start was cut off: its agents end by themselves
-            return node.clear_stale(directory)
+            return node.clear_stale(str(directory))
         elsewhere = contacts.answering(contacts.view().live())
         if elsewhere:
             raise BadInput(
                 f"session {directory.name!r} is running with {len(elsewhere)} nodes; end it with "
                 f"`holdfast down`, or start another one with `--session NAME`"
             )
-        return node.clear_stale(directory)
+        return node.clear_stale(str(directory))
 
 
 def _remove_parent(config: Config, parent: Path) -> None:

@@ -54,7 +54,7 @@ class Node:
     @property
     def log(self) -> Path:
         """Where its agent writes what it has to say."""
-        return place(self._starter.orders).log
+        return Path(place(self._starter.orders).log)
 
     @property
     def tiers(self) -> Tiers:

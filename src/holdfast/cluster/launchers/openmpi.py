@@ -32,7 +32,7 @@ class OpenMPI:
     """`mpiexec ... holdfast up`: returns when all agents are up, and they stay."""
 
     name = "openmpi"
-    needs = "Open MPI's mpiexec: OMPI_COMM_WORLD_RANK is not set"
+    needs = "Open MPI's mpiexec: OMPI_COMM_WORLD_RANK is not set; to add agents, use a host file"
     here = False
 
     def __init__(self, config: Config, environment: Environment) -> None:
