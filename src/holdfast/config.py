@@ -52,6 +52,8 @@ class Config(msgspec.Struct, frozen=True):
     probe_period: float
     restore_rate: int
     partition_wait: float
+    metrics_port: int
+    metrics_file: str
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -166,6 +168,12 @@ SETTINGS: dict[str, Setting] = {
     ),
     "partition_wait": Setting(
         "60 s", parse_time, "how long restoring waits when over a third of the nodes vanish at once"
+    ),
+    "metrics_port": Setting(
+        "0", _count, "port of the loopback interface for OpenMetrics, of the first agent; 0: none"
+    ),
+    "metrics_file": Setting(
+        "", _text, "file for OpenMetrics at an agent's end; {node} in it is the node's name"
     ),
 }
 

@@ -19,6 +19,7 @@ import msgspec
 from .. import _core
 from ..cluster import capacity, node
 from ..cluster import session as sessions
+from ..cluster.messages import AgentStatus
 from ..cluster.node import Place
 from ..cluster.processes import process
 from ..cluster.session import AgentFile
@@ -118,7 +119,8 @@ def _serve(core: _core.Agent, orders: Orders, member: Member) -> bool:
 
     members = Members(core, member, orders.config)
     services = Services()
-    services.register(Control(core, members, stop))
+    control = Control(core, members, stop)
+    services.register(control)
     services.register(members)
     # A signal must wake the loop also when it arrives just before the wait.
     wake_read, wake_write = os.pipe()
@@ -136,6 +138,8 @@ def _serve(core: _core.Agent, orders: Orders, member: Member) -> bool:
         _say(Ready(member.node, member))
     except BrokenPipeError:
         return True
+    if orders.config.metrics_port:
+        _offer_metrics(orders, member)
     end = time.monotonic() + _JOIN_WITHIN
     while not stopping:
         ready = {descriptor for descriptor, _ in poll.poll(1000 * members.until_tick())}
@@ -152,7 +156,37 @@ def _serve(core: _core.Agent, orders: Orders, member: Member) -> bool:
     while members.talks() and time.monotonic() < end:
         poll.poll(1000 * _FAREWELL_WITHIN)
         members.take_events()
+    if orders.config.metrics_file:
+        _write_metrics(orders.config.metrics_file, control)
     return False
+
+
+def _offer_metrics(orders: Orders, member: Member) -> None:
+    """Answer scrapes from a thread, which asks the loop like everybody else."""
+    from . import metrics  # noqa: PLC0415 - few want it
+
+    client = _core.Client(bytes.fromhex(orders.job_key))
+
+    def text() -> str:
+        answer = client.call(member.socket, "agent", "status", b"")
+        return metrics.render(msgspec.msgpack.decode(answer, type=AgentStatus))
+
+    port = orders.config.metrics_port + orders.index
+    try:
+        metrics.serve(port, text)
+    except OSError as error:
+        print(f"no metrics on port {port}: {error.strerror}", file=sys.stderr, flush=True)
+
+
+def _write_metrics(path: str, control: Control) -> None:
+    from . import metrics  # noqa: PLC0415
+
+    status = control.status()
+    try:
+        with open(path.replace("{node}", status.node), "w") as file:
+            file.write(metrics.render(status))
+    except OSError as error:
+        print(f"no metrics in {path}: {error.strerror}", file=sys.stderr, flush=True)
 
 
 def _say(ready: Ready) -> None:
