@@ -6,6 +6,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from holdfast.errors import Full
 from holdfast.membership.owners import Owners
 from holdfast.membership.view import Entry, Member, State, View
 from holdfast.restoring.asking import Ask, MergeViews
@@ -154,7 +155,10 @@ class Some:
             return Failed(pull.ticket)
         self.pulls.append((one.member.node, key))
         held: Held = source.held
-        writer = one.store.create(key, source.content, held.size, held.tier, held.copies)
+        try:
+            writer = one.store.create(key, source.content, held.size, held.tier, held.copies)
+        except Full:
+            return Failed(pull.ticket)
         writer.commit(source.content)
         return Pulled(pull.ticket, held.size)
 

@@ -150,6 +150,27 @@ def test_the_rate_is_kept() -> None:
         assert after - before <= 2 * (rate * PERIOD + size)
 
 
+def test_a_pair_that_never_agrees_does_not_hold_up_the_others() -> None:
+    """As where a store is full."""
+    some = Some(3)
+    for key in KEYS:
+        some.put_at_owners(key)
+    bad = next(key for key in KEYS if some.owners(key) == ["n0", "n1"])
+    good = next(key for key in KEYS if some.owners(key) == ["n0", "n2"])
+    some.members["n1"].store.rot(bad)
+    some.members["n1"].store.verify(bad)
+    some.members["n1"].store.capacity = 0
+    some.tick(10)
+    some.members["n0"].store.rot(good)
+    some.members["n0"].store.verify(good)
+    some.tick(10)
+    assert some.holders(good) == {"n0", "n2"}
+    assert some.holders(bad) == {"n0"}
+    some.members["n1"].store.capacity = 10**9
+    some.tick(5)
+    assert some.holders(bad) == {"n0", "n1"}
+
+
 def test_two_versions_of_a_key_are_counted_and_left_alone() -> None:
     some = Some(4)
     first, second = some.owners(b"twice")

@@ -49,14 +49,16 @@ class Comparing:
         return {peer: digest for peer, digest in ours.items() if self._agreed.get(peer) != digest}
 
     def tick(self, rng: random.Random) -> None:
-        """Compare with some members, those first that were never found equal."""
+        """Compare with some members."""
         owners = self._owners
         if owners is None:
             return
         unequal = [item for item in self.unequal().items() if item[0] not in self._busy]
         rng.shuffle(unequal)
         fresh = [item for item in unequal if item[0] not in self._agreed]
-        for peer, digest in fresh[:_EAGER] or unequal[:1]:
+        changed = [item for item in unequal if item[0] in self._agreed]
+        # Both kinds: some pairs never agree, where a store is full or two versions of a key exist.
+        for peer, digest in fresh[:_EAGER] + changed[:1]:
             self._busy.add(peer)
             self._ask(
                 owners.members[peer],

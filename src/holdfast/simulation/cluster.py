@@ -68,7 +68,7 @@ class Cluster:
         self.kill(node)
 
     def restart(self, node: str) -> bool:
-        """Start a new member that a few others tell who lives; tells whether anybody could."""
+        """Start a new member that a few others tell what they know; says whether anybody could."""
         seeds = [
             agent
             for name, agent in self.agents.items()
@@ -76,12 +76,11 @@ class Cluster:
         ]
         if not seeds:
             return False
-        told: dict[int, Entry] = {}
+        view = View()
         for seed in self.rng.sample(seeds, min(3, len(seeds))):
-            known = seed.swim.view
-            told |= {e.member.number: e for e in known.entries() if known.is_live(e.member)}
+            view.merge(seed.swim.view.entries())
         self.note("started", node)
-        self._start(self._member(node), View(told.values()))
+        self._start(self._member(node), view)
         return True
 
     def pause(self, node: str) -> None:
