@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
+#include "base/fault.hpp"
 #include "python/bind.hpp"
 #include "python/convert.hpp"
 #include "python/raise.hpp"
@@ -125,6 +126,20 @@ void bind_agent(nb::module_& module) {
                 return tiers;
             },
             nb::sig("def tiers(self) -> dict[str, dict[str, int]]"))
+        .def(
+            "arm",
+            [](Agent&, const std::string& stage, const std::string& action, std::uint64_t after) {
+                raise_unless_ok(fault::arm(stage, action, after));
+            },
+            "stage"_a, "action"_a, "after"_a = 1,
+            "Kill or stop this process at a later pass of a stage; `nothing` disarms it.")
+        .def(
+            "pass_point",
+            [](Agent&, const std::string& stage) {
+                auto found = fault::stage_named(stage);
+                fault_point(value_or_raise(found));
+            },
+            "stage"_a, "Pass a stage that lies on the Python side.")
         .def(
             "stop", [](Agent& self) { self.stop(); }, nb::call_guard<nb::gil_scoped_release>(),
             "End all requests and wait for the threads.");

@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "base/crc32c.hpp"
+#include "base/fault.hpp"
 #include "rpc/body.hpp"
 #include "store/operations.hpp"
 
@@ -109,6 +110,7 @@ Answer Operations::serve_heap(const ObjectPtr& object, const GetMessage& message
     }
     counters_.get_bytes += length;
     answer.body = HeapSlice{object, data, length};
+    fault_point(Stage::Get);  // it goes with its head, in one piece
     return answer;
 }
 

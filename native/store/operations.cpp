@@ -1,6 +1,7 @@
 #include "store/operations.hpp"
 
 #include "base/crc32c.hpp"
+#include "base/fault.hpp"
 #include "rpc/body.hpp"
 
 namespace holdfast {
@@ -109,8 +110,10 @@ Result<ObjectPtr> Operations::pull_here(const PullMessage& message, Duration pat
     auto writer = store_.create(
         {message.key, theirs->size, message.tier, theirs->has_source, theirs->copies});
     if (!writer.ok()) return writer.take_status();
-    Status status = exchange->read_body(
-        [&](const char* data, std::size_t size) { return writer->append(data, size); });
+    Status status = exchange->read_body([&](const char* data, std::size_t size) {
+        fault_point(Stage::Pull);
+        return writer->append(data, size);
+    });
     if (!status.ok()) return status;
     auto object = writer->commit(exchange->reply().body_crc);
     if (!object.ok()) return object.take_status();

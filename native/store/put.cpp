@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/crc32c.hpp"
+#include "base/fault.hpp"
 #include "rpc/body.hpp"
 #include "store/operations.hpp"
 
@@ -61,11 +62,13 @@ Answer Operations::put_inline(const PutMessage& message, Body& body) {
     // Before it goes on: if the key holds other bytes here, nobody behind us may store these.
     if (Status status = writer->append(bytes->data(), bytes->size()); !status.ok()) return status;
     if (!message.onward.empty()) {
+        fault_point(Stage::Chain);
         auto reply = peers_.ask(message.onward.front(),
                                 {.op = Op::Put, .meta = onward(message).encode(), .body = *bytes},
                                 patience_onward(message, body));
         if (!reply.ok()) return reply.take_status();
     }
+    fault_point(Stage::Put);
     auto object = writer->commit(crc32c(0, bytes->data(), bytes->size()));
     if (!object.ok()) return object.take_status();
     ++counters_.puts;
@@ -97,12 +100,16 @@ Answer Operations::put_streamed(const PutMessage& message, Body& body) {
         if (!got.ok()) return got.take_status();
         // Ours first: what we refuse (other bytes under the key) goes to nobody behind us.
         if (failed.ok()) failed = writer->append(piece.data(), *got);
-        if (failed.ok() && next) failed = next->send_body(piece.data(), *got);
+        if (failed.ok() && next) {
+            fault_point(Stage::Chain);
+            failed = next->send_body(piece.data(), *got);
+        }
     }
     auto crc = body.expected_crc();
     if (!crc.ok()) return crc.take_status();
     if (failed.ok() && next) failed = next->finish_body(*crc);
     if (!failed.ok()) return failed;
+    fault_point(Stage::Put);
     auto object = writer->commit(*crc);
     if (!object.ok()) return object.take_status();
     ++counters_.puts;

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/crc32c.hpp"
+#include "base/fault.hpp"
 #include "base/hash.hpp"
 #include "base/log.hpp"
 
@@ -219,6 +220,7 @@ Status Store::drop(const std::string& key) {
         ++counters_.dropped;
         unlink(slot);
     }
+    fault_point(Stage::Drop);
     remove_file(*object);
     return {};
 }

@@ -155,6 +155,14 @@ class Agent:
 
     def tiers(self) -> dict[str, dict[str, int]]: ...
 
+    def arm(self, stage: str, action: str, after: int = 1) -> None:
+        """
+        Kill or stop this process at a later pass of a stage; `nothing` disarms it.
+        """
+
+    def pass_point(self, stage: str) -> None:
+        """Pass a stage that lies on the Python side."""
+
     def stop(self) -> None:
         """End all requests and wait for the threads."""
 

@@ -27,6 +27,7 @@ from ..cluster.settings import Orders, Ready
 from ..errors import Busy, HoldfastError
 from ..membership.view import Member
 from .control import Control
+from .faults import Faults
 from .members import Members
 from .services import Services
 
@@ -122,6 +123,7 @@ def _serve(core: _core.Agent, orders: Orders, member: Member) -> bool:
     control = Control(core, members, stop)
     services.register(control)
     services.register(members)
+    services.register(Faults(core))
     # A signal must wake the loop also when it arrives just before the wait.
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)

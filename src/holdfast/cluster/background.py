@@ -14,10 +14,12 @@ from msgspec.structs import replace
 from ..config import Config
 from ..errors import BadInput, Busy, Damaged, NoSession, Unavailable
 from ..membership.view import Member
-from . import launch, launchers, node, processes
+from . import launch, launchers, networks, node, processes
 from . import session as sessions
 from .contacts import Contacts
 from .launch import Recipe
+from .launchers.local import Local
+from .networks import Networks
 
 _END_WITHIN = 5.0
 #: srun ends by itself once its agents have.
@@ -42,9 +44,17 @@ class Down(msgspec.Struct, frozen=True):
     silent: list[str]  # nodes whose agents did not answer, and may still run
 
 
-def up(config: Config, count: int | None = None) -> Up | None:
-    """Start a session; None in a process that only helped another one to do so."""
+def up(config: Config, count: int | None = None, own_networks: bool = False) -> Up | None:
+    """Start a session; None in a process that only helped another one to do so.
+
+    With `own_networks` each agent on this machine has a network of its own, which can be cut.
+    """
     launcher, found = launchers.choose(config, os.environ, count)
+    if own_networks and not isinstance(launcher, Local):
+        raise BadInput(
+            f"--networks is for agents on one machine, and this is {found.what} ({found.why}); "
+            "leave it out, or add `--launcher local`"
+        )
     if not launcher.leads:
         launcher.help()
         return None
@@ -58,10 +68,13 @@ def up(config: Config, count: int | None = None) -> Up | None:
             directory.mkdir(mode=0o700)
             stack.enter_context(_held(directory))
         try:
+            if own_networks and isinstance(launcher, Local):
+                launcher.networks = Networks.make(len(launcher.nodes(())))
+                launcher.networks.save(directory)
             recipe = launch.new_recipe(directory, config, secrets.token_bytes(32), launcher.name)
             members, _ = launch.start(recipe, launcher)
         except BaseException:
-            sessions.clear(directory)
+            _clear(directory)
             _remove_parent(config, parent)
             raise
     return Up(config.session, launcher.name, found.what, found.why, members, cleared)
@@ -85,6 +98,8 @@ def missing(config: Config, count: int | None = None) -> Up:
         launcher, found = launchers.choose(config, os.environ, count)
         with contextlib.ExitStack() as stack:
             stack.callback(launcher.cancel)
+            if isinstance(launcher, Local):
+                launcher.networks = networks.of_session(directory)
             wanted = launcher.nodes(session.home.nodes)
             contacts = Contacts(directory, config.deadline)
             view = contacts.view()
@@ -114,7 +129,7 @@ def down(config: Config) -> Down:
         if home is not None and not processes.wait(list(home.processes), _LAUNCHER_ENDS_WITHIN):
             processes.end(list(home.processes), _LAUNCHER_ENDS_WITHIN)
             silent = []
-        sessions.clear(directory)
+        _clear(directory)
     _remove_parent(config, parent)
     return Down(config.session, [one.node for one in silent if one.number not in here])
 
@@ -147,7 +162,18 @@ def _clear_stale(directory: Path, config: Config) -> bool:
                 f"session {directory.name!r} is running with {len(elsewhere)} nodes; end it with "
                 f"`holdfast down`, or start another one with `--session NAME`"
             )
-        return node.clear_stale(str(directory))
+        stale = networks.of_session(directory)
+        node.clear_stale(str(directory))
+        if stale:
+            stale.remove()
+        return True
+
+
+def _clear(directory: Path) -> None:
+    """Remove all that is left of a session on this host; its agents have ended."""
+    if own := networks.of_session(directory):
+        own.remove()
+    sessions.clear(directory)
 
 
 def _remove_parent(config: Config, parent: Path) -> None:
