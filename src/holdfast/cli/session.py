@@ -42,10 +42,7 @@ def up(
         hostfile=hostfile,
         launcher=launcher,
     )
-    if missing:
-        done = background.missing(config, nodes)
-    else:
-        done = background.up(config, nodes, networks)
+    done = background.missing(config, nodes) if missing else background.up(config, nodes, networks)
     if done is None:  # this process only helped
         return
     if as_json:

@@ -118,9 +118,7 @@ class LocalAgents:
         old.discard()
         # The same port if it is still free: clients find the node where it was.
         port = int(member.address.rpartition(":")[2])
-        starter = start_one(
-            replace(old.orders, port=port), member.node, old.log, self.networks
-        )
+        starter = start_one(replace(old.orders, port=port), member.node, old.log, self.networks)
         self._starters[node] = starter
         outcome = Started([starter]).collect(self.config.start_within)
         if outcome.failed:
