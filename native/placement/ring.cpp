@@ -1,7 +1,7 @@
 #include "placement/ring.hpp"
 
 #include <algorithm>
-#include <utility>
+#include <bit>
 
 #include "base/hash.hpp"
 
@@ -11,47 +11,69 @@ namespace {
 // Keeps positions of virtual nodes apart from positions of keys, whatever a key contains.
 constexpr std::uint64_t kLabelSeed = 1;
 
-void append_u32(std::string& out, std::uint32_t value) {
-    for (int shift = 0; shift < 32; shift += 8) out.push_back(static_cast<char>(value >> shift));
+void write_u32(char* out, std::uint32_t value) {
+    for (int byte = 0; byte < 4; ++byte) out[byte] = static_cast<char>(value >> (8 * byte));
 }
 
 }  // namespace
 
 Ring::Ring(std::vector<std::string> nodes, std::uint32_t virtual_nodes) : nodes_(std::move(nodes)) {
     std::sort(nodes_.begin(), nodes_.end());
-    std::vector<std::pair<std::uint64_t, std::uint32_t>> points;
+    std::vector<Point> points;
     points.reserve(nodes_.size() * virtual_nodes);
     std::string label;
     for (std::uint32_t node = 0; node < nodes_.size(); ++node) {
+        label.assign(4, '\0');
+        write_u32(label.data(), static_cast<std::uint32_t>(nodes_[node].size()));
+        label += nodes_[node];
+        label.append(4, '\0');
         for (std::uint32_t index = 0; index < virtual_nodes; ++index) {
-            label.clear();
-            append_u32(label, static_cast<std::uint32_t>(nodes_[node].size()));
-            label += nodes_[node];
-            append_u32(label, index);
-            points.emplace_back(xxh3_64(label, kLabelSeed), node);
+            write_u32(label.data() + label.size() - 4, index);
+            points.push_back({xxh3_64(label, kLabelSeed), node});
         }
     }
-    std::sort(points.begin(), points.end());  // indices are in the order of names: ties agree
-    positions_.reserve(points.size());
-    owners_.reserve(points.size());
-    for (auto [position, node] : points) {
-        positions_.push_back(position);
-        owners_.push_back(node);
-    }
+    // Sorted by slot in two passes, then within each slot.
+    shift_ = 64 - std::max(1, static_cast<int>(std::bit_width(points.size())));
+    starts_.assign((std::size_t{1} << (64 - shift_)) + 1, 0);
+    for (const Point& point : points) ++starts_[slot(point.position) + 1];
+    for (std::size_t i = 1; i < starts_.size(); ++i) starts_[i] += starts_[i - 1];
+    auto next = starts_;
+    points_.resize(points.size());
+    for (const Point& point : points) points_[next[slot(point.position)]++] = point;
+    for (std::size_t i = 0; i + 1 < starts_.size(); ++i)
+        if (starts_[i + 1] - starts_[i] > 1)
+            std::sort(points_.begin() + starts_[i], points_.begin() + starts_[i + 1]);
 }
 
 std::vector<std::uint32_t> Ring::owners(std::string_view key, std::size_t count) const {
-    std::vector<std::uint32_t> found;
-    if (positions_.empty()) return found;
-    count = std::min(count, nodes_.size());
-    found.reserve(count);
-    auto start = static_cast<std::size_t>(
-        std::lower_bound(positions_.begin(), positions_.end(), xxh3_64(key)) - positions_.begin());
-    for (std::size_t step = 0; step < owners_.size() && found.size() < count; ++step) {
-        std::uint32_t node = owners_[(start + step) % owners_.size()];
-        if (std::find(found.begin(), found.end(), node) == found.end()) found.push_back(node);
-    }
+    std::vector<std::uint32_t> found(std::min(count, nodes_.size()));
+    found.resize(owners(key, found));
     return found;
+}
+
+std::size_t Ring::owners(std::string_view key, std::span<std::uint32_t> out) const {
+    std::size_t wanted = std::min(out.size(), nodes_.size()), count = 0;
+    std::uint64_t hash = xxh3_64(key);
+    std::size_t at = starts_[slot(hash)], end = starts_[slot(hash) + 1];
+    while (at < end && points_[at].position < hash) ++at;
+    for (std::size_t step = 0; step < points_.size() && count < wanted; ++step, ++at) {
+        if (at == points_.size()) at = 0;
+        auto found = out.first(count);
+        if (std::find(found.begin(), found.end(), points_[at].node) == found.end())
+            out[count++] = points_[at].node;
+    }
+    return count;
+}
+
+std::vector<double> Ring::shares() const {
+    if (points_.size() == 1) return {1.0};
+    std::vector<double> shares(nodes_.size(), 0.0);
+    for (std::size_t i = 0; i < points_.size(); ++i) {
+        // Unsigned arithmetic goes around the circle by itself.
+        std::uint64_t arc = points_[i].position - points_[i ? i - 1 : points_.size() - 1].position;
+        shares[points_[i].node] += static_cast<double>(arc) * 0x1p-64;
+    }
+    return shares;
 }
 
 }  // namespace holdfast

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace holdfast {
+
+constexpr std::size_t kMaxCopies = 16;  // of an object, so owners of a key
 
 class Ring {
   public:
@@ -16,13 +19,32 @@ class Ring {
 
     // Indices into nodes() of the first `count` distinct owners of `key`; fewer if there are fewer.
     std::vector<std::uint32_t> owners(std::string_view key, std::size_t count) const;
+    // The same into `out`; gives how many.
+    std::size_t owners(std::string_view key, std::span<std::uint32_t> out) const;
+
+    // The share of all keys that each node owns first, in the order of nodes().
+    std::vector<double> shares() const;
 
     const std::vector<std::string>& nodes() const { return nodes_; }
 
   private:
+    struct Point {
+        std::uint64_t position;
+        std::uint32_t node;
+        bool operator<(const Point& other) const {
+            // Indices are in the order of names, so that every member settles ties alike.
+            return position != other.position ? position < other.position : node < other.node;
+        }
+    };
+
+    std::size_t slot(std::uint64_t position) const { return position >> shift_; }
+
     std::vector<std::string> nodes_;  // sorted
-    std::vector<std::uint64_t> positions_;
-    std::vector<std::uint32_t> owners_;  // of each position
+    std::vector<Point> points_;       // sorted
+    // The circle in equal slots, about as many as points: where the points of each begin. Hashes
+    // are spread evenly, so that a slot has one or two, and nothing has to be searched.
+    std::vector<std::uint32_t> starts_;
+    int shift_ = 63;  // from a position to its slot
 };
 
 }  // namespace holdfast

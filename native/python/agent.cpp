@@ -7,6 +7,7 @@
 
 #include "base/fault.hpp"
 #include "python/bind.hpp"
+#include "python/convert.hpp"
 #include "python/raise.hpp"
 
 namespace nb = nanobind;
@@ -38,6 +39,8 @@ nb::dict counters(Agent& agent) {
     all["get_bytes"] = operations.get_bytes.load();
     all["missing"] = operations.missing.load();
     all["pulls"] = operations.pulls.load();
+    all["pulled_bytes"] = operations.pulled_bytes.load();
+    all["probes"] = agent.presence().probes();
     all["fills"] = fills.started.load();
     all["fills_joined"] = fills.joined.load();
     all["fill_bytes"] = fills.bytes.load();
@@ -65,11 +68,12 @@ void bind_agent(nb::module_& module) {
         nb::sig("def status_codes() -> dict[str, int]"),
         "Numbers of the failures on the wire, by the name of their exception.");
 
-    nb::class_<Agent>(module, "Agent", "Store and server of one node.")
+    nb::class_<Agent> agent(module, "Agent", "Store and server of one node.");
+    agent
         .def(nb::new_([](const nb::bytes& job_key, const std::string& memory_dir,
                          std::uint64_t memory_capacity, const std::string& disk_dir,
                          std::uint64_t disk_capacity, std::uint64_t scrub_rate) {
-                 AgentOptions options{{job_key.c_str(), job_key.size()},
+                 AgentOptions options{as_string(job_key),
                                       {{{memory_dir, memory_capacity}, {disk_dir, disk_capacity}}},
                                       scrub_rate};
                  auto agent = Agent::make(std::move(options));
@@ -86,22 +90,22 @@ void bind_agent(nb::module_& module) {
             "address"_a, "Listen there, before start(); gives the address as bound.")
         .def("start", [](Agent& self) { self.server().start(); })
         .def(
-            "fileno", [](Agent& self) { return self.calls().fd(); },
-            "Readable when there are calls.")
+            "fileno", [](Agent& self) { return self.fd(); },
+            "Readable when there are calls or events.")
         .def(
             "next_call",
             [](Agent& self) -> nb::object {
                 auto call = self.calls().next();
                 if (!call) return nb::none();
                 return nb::make_tuple(call->id, call->service, call->method,
-                                      nb::bytes(call->message.data(), call->message.size()));
+                                      as_bytes(call->message));
             },
             nb::sig("def next_call(self) -> tuple[int, str, str, bytes] | None"),
             "The next call to this agent's services: id, service, method, message.")
         .def(
             "answer",
             [](Agent& self, std::uint64_t id, const nb::bytes& message) {
-                self.calls().answer(id, std::string(message.c_str(), message.size()));
+                self.calls().answer(id, as_string(message));
             },
             "call"_a, "message"_a)
         .def(
@@ -139,4 +143,5 @@ void bind_agent(nb::module_& module) {
         .def(
             "stop", [](Agent& self) { self.stop(); }, nb::call_guard<nb::gil_scoped_release>(),
             "End all requests and wait for the threads.");
+    bind_requests(agent);
 }

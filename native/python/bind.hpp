@@ -3,7 +3,10 @@
 
 #include <nanobind/nanobind.h>
 
+#include "store/agent.hpp"
+
 void bind_agent(nanobind::module_& module);
+void bind_requests(nanobind::class_<holdfast::Agent>& agent);
 void bind_checksums(nanobind::module_& module);
 void bind_client(nanobind::module_& module);
 void bind_placement(nanobind::module_& module);

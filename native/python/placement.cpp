@@ -46,6 +46,9 @@ void bind_placement(nb::module_& module) {
                 new (self) Ring(std::move(nodes), virtual_nodes);
             },
             "nodes"_a, "virtual_nodes"_a = 100)
+        .def(
+            "shares", [](const Ring& self) { return self.shares(); },
+            "The share of all keys that each node owns first, in the order of `nodes`.")
         .def_prop_ro(
             "nodes", [](const Ring& self) { return self.nodes(); }, "Sorted names.")
         .def(

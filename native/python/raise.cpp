@@ -11,8 +11,8 @@ using holdfast::Code;
 namespace {
 
 constexpr std::array<const char*, holdfast::kLastCode + 1> kNames = {
-    "Ok",   "HoldfastError", "BadInput", "KeyExists", "NotFound", "Unavailable", "DeadlineMissed",
-    "Busy", "Full",          "Refused",  "Damaged"};
+    "Ok",   "HoldfastError", "BadInput", "KeyExists", "NotFound",  "Unavailable", "DeadlineMissed",
+    "Busy", "Full",          "Refused",  "Damaged",   "StaleView", "Dropped"};
 
 }  // namespace
 
@@ -26,15 +26,16 @@ Code code_named(const std::string& name) {
     return Code::HoldfastError;
 }
 
+nb::object text_of(const std::string& message) {
+    return nb::steal(PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()),
+                                          "backslashreplace"));
+}
+
 void raise(const holdfast::Status& status) {
     // A signal handler that raised while we waited comes before the failure it caused.
     if (PyErr_Occurred()) throw nb::python_error();
     nb::object type = nb::module_::import_("holdfast.errors").attr(name_of(status.code()));
-    // Messages name keys, and keys are bytes of any kind.
-    const std::string& message = status.message();
-    auto text = nb::steal(PyUnicode_DecodeUTF8(
-        message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace"));
-    nb::object error = type(text);
+    nb::object error = type(text_of(status.message()));
     error.attr("at") = status.at();
     PyErr_SetObject(type.ptr(), error.ptr());
     throw nb::python_error();

@@ -174,6 +174,20 @@ Result<Exchange> Client::ask(const std::string& address, const Question& questio
     return attempt(address, question, patience, std::move(*channel));
 }
 
+Result<std::string> Client::ask_text(const std::string& address, const Question& question,
+                                     Duration patience) {
+    if (question.body.size() > kMaxMessage)
+        return Status(Code::BadInput, "a message of " + std::to_string(question.body.size()) +
+                                          " bytes; the limit is " + std::to_string(kMaxMessage));
+    auto exchange = ask(address, question, patience);
+    if (!exchange.ok()) return exchange.take_status();
+    if (exchange->reply().body_bytes > kMaxMessage)
+        return Status(Code::Damaged, "the reply is too long", address);
+    std::string text(exchange->reply().body_bytes, '\0');
+    if (Status status = exchange->read_body(text.data()); !status.ok()) return status;
+    return text;
+}
+
 Result<Exchange> Client::attempt(const std::string& address, const Question& question,
                                  Duration patience, Channel channel) {
     Exchange exchange(this, address, std::move(channel), Patience(patience));

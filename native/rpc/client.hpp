@@ -105,6 +105,10 @@ class Client {
     // as that failure, with the address where it happened.
     Result<Exchange> ask(const std::string& address, const Question& question, Duration patience);
 
+    // The same for a reply whose body is held in memory.
+    Result<std::string> ask_text(const std::string& address, const Question& question,
+                                 Duration patience);
+
     // Closes the connections that are idle.
     void close_idle();
 

@@ -37,8 +37,9 @@ enum class Op : std::uint8_t {
     Pin = 8,
     Verify = 9,
     Call = 10,
+    Probe = 11,
 };
-constexpr std::uint8_t kLastOp = 10;
+constexpr std::uint8_t kLastOp = 11;
 
 enum Flag : std::uint16_t {
     kReply = 1,

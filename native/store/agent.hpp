@@ -1,13 +1,17 @@
 // The native half of an agent: store, server and peers put together.
 #pragma once
 
+#include <sys/epoll.h>
+
 #include <memory>
 #include <string>
 
 #include "rpc/calls.hpp"
 #include "rpc/client.hpp"
+#include "rpc/events.hpp"
 #include "rpc/server.hpp"
 #include "store/operations.hpp"
+#include "store/requests.hpp"
 #include "store/scrub.hpp"
 #include "store/store.hpp"
 
@@ -31,7 +35,12 @@ class Agent {
     Server& server() { return server_; }
     Calls& calls() { return calls_; }
     Store& store() { return *store_; }
+    Presence& presence() { return presence_; }
+    Requests& requests() { return requests_; }
+    Events& events() { return events_; }
     const Operations& operations() const { return operations_; }
+    // Readable when Python has something to take: calls or events.
+    int fd() const { return ready_.get(); }
 
     // Ends all requests and waits for the threads; removing the tiers is the destructor's.
     void stop() {
@@ -44,19 +53,30 @@ class Agent {
     Agent(AgentOptions options, std::unique_ptr<Store> store)
         : store_(std::move(store)),
           peers_(options.job_key),
-          operations_(*store_, peers_, calls_),
+          presence_(events_),
+          operations_(*store_, peers_, calls_, presence_),
           server_(operations_,
                   {.job_key = options.job_key, .lanes = lane::kCount, .disk_lane = lane::kDisk}),
-          scrub_(*store_, options.scrub_rate) {
+          requests_(operations_, peers_, presence_, events_, server_.pool()),
+          scrub_(*store_, options.scrub_rate),
+          ready_(::epoll_create1(EPOLL_CLOEXEC)) {
         operations_.use_pool(server_.pool());
+        for (int fd : {calls_.fd(), events_.fd()}) {
+            epoll_event event{EPOLLIN, {.fd = fd}};
+            ::epoll_ctl(ready_.get(), EPOLL_CTL_ADD, fd, &event);
+        }
     }
 
     std::unique_ptr<Store> store_;
     Client peers_;
     Calls calls_;
+    Events events_;
+    Presence presence_;
     Operations operations_;
     Server server_;
+    Requests requests_;
     Scrub scrub_;
+    Fd ready_;
 };
 
 }  // namespace holdfast

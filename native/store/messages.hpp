@@ -11,12 +11,14 @@
 namespace holdfast {
 
 constexpr std::uint64_t kToTheEnd = ~std::uint64_t{0};
+constexpr std::size_t kMaxNews = 32 << 10;  // of one probe or answer
 
 struct PutMessage {
     std::string key;
     Tier tier = Tier::Memory;
-    std::uint16_t copies = 1;              // wanted in all
-    std::vector<std::string> onward = {};  // addresses of the owners after this one
+    std::vector<std::uint64_t> owners = {};  // all of them, as the sender's view has them
+    std::vector<std::string> onward = {};    // addresses of those after this one
+    std::uint16_t copies() const { return static_cast<std::uint16_t>(owners.size()); }
     std::string encode() const;
     static Result<PutMessage> decode(const std::string& meta);
 };
@@ -50,7 +52,14 @@ struct PullMessage {
     static Result<PullMessage> decode(const std::string& meta);
 };
 
-struct KeyMessage {  // stat, drop, verify
+struct DropMessage {
+    std::string key;
+    std::vector<std::uint64_t> owners = {};
+    std::string encode() const;
+    static Result<DropMessage> decode(const std::string& meta);
+};
+
+struct KeyMessage {  // stat, verify
     std::string key;
     std::string encode() const;
     static Result<KeyMessage> decode(const std::string& meta);
@@ -73,6 +82,25 @@ struct CallMessage {
     std::string service, method;
     std::string encode() const;
     static Result<CallMessage> decode(const std::string& meta);
+};
+
+// A sign of life is asked for, and news of members are told (in a form that only Python reads).
+struct ProbeMessage {
+    std::uint64_t sender = 0;
+    std::uint64_t wanted = 0;  // the member that is meant; 0: whoever lives there
+    std::uint64_t identity = 0;
+    std::string target;  // empty: the receiver; else the address that it shall ask for us
+    std::string news;
+    std::string encode() const;
+    static Result<ProbeMessage> decode(const std::string& meta);
+};
+
+struct ProbeReply {
+    std::uint64_t identity = 0;
+    std::uint32_t age_ms = 0;  // since the Python loop was last seen alive
+    std::string news;
+    std::string encode() const;
+    static Result<ProbeReply> decode(const std::string& meta);
 };
 
 // What a node knows of an object: the reply to get, stat and, one after the other, list.

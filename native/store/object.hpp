@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "placement/ring.hpp"
+
 namespace holdfast {
 
 enum class Tier : std::uint8_t { Memory = 0, Disk = 1 };
@@ -18,7 +20,6 @@ constexpr std::uint64_t kHeapLimit = 64 << 10;
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kEntryBytes = 256;  // about what the index needs for an object
 constexpr std::size_t kMaxKey = 4096;
-constexpr std::size_t kMaxCopies = 16;
 
 struct Object {
     std::string key;

@@ -1,10 +1,5 @@
 #include "store/operations.hpp"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-
 #include "base/crc32c.hpp"
 #include "base/fault.hpp"
 #include "rpc/body.hpp"
@@ -16,35 +11,6 @@ constexpr std::size_t kListBytes = 256 << 10;  // of one page
 
 Answer missing(const std::string& key) {
     return Status(Code::NotFound, "'" + key + "' is not here");
-}
-
-// The checksum of a range of a file, whose chunks are verified where the range cuts them.
-Result<std::uint32_t> range_crc(const Object& object, const Fd& file, std::uint64_t offset,
-                                std::uint64_t length) {
-    std::unique_ptr<char, decltype(&std::free)> chunk(
-        static_cast<char*>(std::aligned_alloc(4096, kChunk)), &std::free);
-    std::uint32_t crc = 0;
-    for (std::uint64_t at = offset, end = offset + length; at < end;) {
-        std::uint64_t index = at / kChunk, start = index * kChunk;
-        std::uint64_t size = std::min(kChunk, object.size - start);
-        std::uint64_t stop = std::min(end, start + size);
-        if (at == start && stop == start + size) {
-            crc = crc32c_join(crc, object.chunks[index], size);
-        } else {
-            for (std::uint64_t got = 0; got < size;) {
-                auto more = ::pread(file.get(), chunk.get() + got, size - got,
-                                    static_cast<off_t>(start + got));
-                if (more < 0 && errno == EINTR) continue;
-                if (more <= 0) return Status(Code::Damaged, "the file is shorter than it was");
-                got += static_cast<std::uint64_t>(more);
-            }
-            if (crc32c(0, chunk.get(), size) != object.chunks[index])
-                return Status(Code::Damaged, "the file does not match its checksum");
-            crc = crc32c(crc, chunk.get() + (at - start), stop - at);
-        }
-        at = stop;
-    }
-    return crc;
 }
 
 }  // namespace
@@ -63,6 +29,8 @@ std::variant<Answer, Blocking> Operations::handle(Request request) {
             return list(request);
         case Op::Call:
             return call(request);
+        case Op::Probe:
+            return probe(request);
         case Op::Drop:  // freeing a large file takes its time, even in memory
         case Op::Verify:
             return Blocking{lane::kDisk, [this, request = std::move(request)](Body&) {
@@ -75,73 +43,15 @@ std::variant<Answer, Blocking> Operations::handle(Request request) {
     return Answer(Status(Code::BadInput, "unknown operation"));
 }
 
-// ---- get -------------------------------------------------------------------------------------
-
-Operations::Outcome Operations::get(Request& request) {
-    auto message = GetMessage::decode(request.meta);
-    if (!message.ok()) return Answer(message.take_status());
-    ObjectPtr object = store_.find(message->key);
-    if (!object) {
-        ++counters_.missing;
-        return missing(message->key);
-    }
-    bool descriptor = request.local && request.header.has(kDescriptor);
-    bool whole = message->offset == 0 && message->length >= object->size;
-    // Opening a file on a disk, and reading the edges of a range, may block.
-    if (!object->in_heap && (object->tier == Tier::Disk || !whole))
-        return Blocking{lane::kDisk, [this, object, message = *message, descriptor](Body&) {
-                            return serve(object, message, descriptor);
-                        }};
-    return serve(object, *message, descriptor);
-}
-
-Answer Operations::serve(const ObjectPtr& object, const GetMessage& message, bool descriptor) {
-    if (message.offset > object->size)
-        return Status(Code::BadInput, "offset " + std::to_string(message.offset) + " of '" +
-                                          object->key + "' is beyond its " +
-                                          std::to_string(object->size) + " bytes");
-    ++counters_.gets;
-    if (object->in_heap) return serve_heap(object, message);
-    auto file = store_.open_file(object);
-    if (!file.ok()) return file.take_status();
-    Answer answer;
-    answer.meta = info(*object).encode();
-    if (descriptor) {
-        answer.flags = kDescriptor;
-        answer.descriptor = std::move(*file);
-        return answer;
-    }
-    std::uint64_t length = std::min(message.length, object->size - message.offset);
-    if (length == object->size) {
-        answer.body_crc = object->crc;
-    } else {
-        auto crc = range_crc(*object, *file, message.offset, length);
-        if (!crc.ok()) {
-            if (Status bad = store_.verify(object); !bad.ok()) return missing(object->key);
-            return crc.take_status();
-        }
-        answer.body_crc = *crc;
-    }
-    counters_.get_bytes += length;
-    answer.body = FileSlice{std::make_shared<const Fd>(std::move(*file)), message.offset, length,
-                            object->tier == Tier::Disk};
-    return answer;
-}
-
-Answer Operations::serve_heap(const ObjectPtr& object, const GetMessage& message) {
-    Answer answer;
-    answer.meta = info(*object).encode();
-    std::uint64_t length = std::min(message.length, object->size - message.offset);
-    const char* data = object->bytes.data() + message.offset;
-    answer.body_crc = object->crc;
-    if (length < object->size) {
-        if (!store_.verify(object).ok()) return missing(object->key);
-        answer.body_crc = crc32c(0, data, length);
-    }
-    counters_.get_bytes += length;
-    answer.body = HeapSlice{object, data, length};
-    fault_point(Stage::Get);  // it goes with its head, in one piece
-    return answer;
+Status Operations::fence(const std::string& key, std::span<const std::uint64_t> owners,
+                         bool must_own) const {
+    PlacementPtr placement = presence_.placement();
+    if (!placement)
+        return Status(Code::StaleView, "this agent does not know its peers yet; try again");
+    Owners ours = placement->owners(key, owners.size());
+    if (ours == owners && (!must_own || ours.contains(placement->self))) return {};
+    return Status(Code::StaleView, "'" + key + "' has other owners in the view of this agent; " +
+                                       "try again when the views agree");
 }
 
 // ---- fill and pull ---------------------------------------------------------------------------
@@ -181,12 +91,17 @@ Operations::Outcome Operations::pull(Request& request) {
         answer.meta = info(*object).encode();
         return answer;
     }
-    return Blocking{lane::kPull, [this, message = *message](Body& body) {
-                        return run_pull(message, body.patience());
+    return Blocking{lane::kPull, [this, message = *message](Body& body) -> Answer {
+                        auto object = pull_here(message, body.patience());
+                        if (!object.ok()) return object.take_status();
+                        Answer answer;
+                        answer.meta = info(**object).encode();
+                        return answer;
                     }};
 }
 
-Answer Operations::run_pull(const PullMessage& message, Duration patience) {
+Result<ObjectPtr> Operations::pull_here(const PullMessage& message, Duration patience) {
+    if (ObjectPtr object = store_.find(message.key)) return object;
     auto exchange = peers_.ask(message.from,
                                {.op = Op::Get, .meta = GetMessage{message.key}.encode()}, patience);
     if (!exchange.ok()) return exchange.take_status();
@@ -203,9 +118,8 @@ Answer Operations::run_pull(const PullMessage& message, Duration patience) {
     auto object = writer->commit(exchange->reply().body_crc);
     if (!object.ok()) return object.take_status();
     ++counters_.pulls;
-    Answer answer;
-    answer.meta = info(**object).encode();
-    return answer;
+    counters_.pulled_bytes += theirs->size;
+    return object;
 }
 
 // ---- the small ones --------------------------------------------------------------------------
@@ -219,9 +133,14 @@ Answer Operations::about_key(const Request& request) {
         if (!pins.ok()) return pins.take_status();
         return answer;
     }
+    if (request.header.op == Op::Drop) {
+        auto message = DropMessage::decode(request.meta);
+        if (!message.ok()) return message.take_status();
+        if (Status stale = fence(message->key, message->owners, false); !stale.ok()) return stale;
+        return store_.drop(message->key);
+    }
     auto message = KeyMessage::decode(request.meta);
     if (!message.ok()) return message.take_status();
-    if (request.header.op == Op::Drop) return store_.drop(message->key);
     ObjectPtr object = store_.find(message->key);
     if (!object) return missing(message->key);
     if (request.header.op == Op::Verify)
@@ -265,6 +184,30 @@ Operations::Outcome Operations::call(Request& request) {
                         answer.body_crc = crc32c(0, reply->data(), reply->size());
                         answer.body = HeapSlice{reply, reply->data(), reply->size()};
                         return answer;
+                    }};
+}
+
+Operations::Outcome Operations::probe(Request& request) {
+    auto message = ProbeMessage::decode(request.meta);
+    if (!message.ok()) return Answer(message.take_status());
+    Answer answer;
+    if (message->target.empty()) {
+        auto reply = presence_.answer(std::move(*message));
+        if (!reply.ok()) return Answer(reply.take_status());
+        answer.meta = reply->encode();
+        return answer;
+    }
+    return Blocking{lane::kRelay, [this, message = std::move(*message)](Body& body) -> Answer {
+                        ProbeMessage direct = message;
+                        direct.target.clear();
+                        // Whoever asked us must hear our answer before its own patience ends.
+                        auto exchange =
+                            peers_.ask(message.target, {.op = Op::Probe, .meta = direct.encode()},
+                                       body.patience() * 3 / 4);
+                        if (!exchange.ok()) return exchange.take_status();
+                        Answer relayed;
+                        relayed.meta = exchange->meta();
+                        return relayed;
                     }};
 }
 

@@ -11,10 +11,15 @@ constexpr std::size_t kPiece = 256 << 10;
 
 }  // namespace
 
-Status Remote::put(const std::vector<std::string>& owners, const std::string& key,
+Status Remote::put(const std::vector<std::string>& addresses,
+                   const std::vector<std::uint64_t>& owners, const std::string& key,
                    std::string_view data, Tier tier, Duration patience) {
-    PutMessage message{
-        key, tier, static_cast<std::uint16_t>(owners.size()), {owners.begin() + 1, owners.end()}};
+    if (addresses.empty() || addresses.size() > kMaxCopies || addresses.size() != owners.size())
+        return Status(Code::BadInput, "a put needs 1 to " + std::to_string(kMaxCopies) +
+                                          " owners and the address of each, not " +
+                                          std::to_string(owners.size()) + " and " +
+                                          std::to_string(addresses.size()));
+    PutMessage message{key, tier, owners, {addresses.begin() + 1, addresses.end()}};
     Question question{.op = Op::Put, .meta = message.encode()};
     bool small = data.size() < kHeapLimit;
     if (small) {
@@ -25,7 +30,7 @@ Status Remote::put(const std::vector<std::string>& owners, const std::string& ke
     }
     // Each owner gives those behind it one share less than it has itself.
     auto exchange =
-        client_.ask(owners.front(), question, patience * static_cast<int>(owners.size()));
+        client_.ask(addresses.front(), question, patience * static_cast<int>(owners.size()));
     if (!exchange.ok()) return exchange.take_status();
     if (small) return {};
     std::uint32_t crc = 0;
@@ -74,27 +79,15 @@ Result<ObjectInfo> Remote::verify(const std::string& address, const std::string&
     return ask_info(Op::Verify, address, KeyMessage{key}.encode(), patience);
 }
 
-Result<std::string> Remote::ask_text(const std::string& address, const Question& question,
-                                     Duration patience) {
-    auto exchange = client_.ask(address, question, patience);
-    if (!exchange.ok()) return exchange.take_status();
-    if (exchange->reply().body_bytes > kMaxMessage)
-        return Status(Code::Damaged, "the reply is too long", address);
-    std::string text(exchange->reply().body_bytes, '\0');
-    if (Status status = exchange->read_body(text.data()); !status.ok()) return status;
-    return text;
-}
-
 Result<ListReply> Remote::list(const std::string& address, const ListMessage& message,
                                Duration patience) {
-    auto text = ask_text(address, {.op = Op::List, .meta = message.encode()}, patience);
+    auto text = client_.ask_text(address, {.op = Op::List, .meta = message.encode()}, patience);
     if (!text.ok()) return text.take_status();
     return ListReply::decode(*text);
 }
 
-Status Remote::drop(const std::string& address, const std::string& key, Duration patience) {
-    auto exchange =
-        client_.ask(address, {.op = Op::Drop, .meta = KeyMessage{key}.encode()}, patience);
+Status Remote::drop(const std::string& address, const DropMessage& message, Duration patience) {
+    auto exchange = client_.ask(address, {.op = Op::Drop, .meta = message.encode()}, patience);
     return exchange.ok() ? Status() : exchange.take_status();
 }
 
@@ -105,10 +98,8 @@ Status Remote::pin(const std::string& address, const PinMessage& message, Durati
 
 Result<std::string> Remote::call(const std::string& address, const CallMessage& message,
                                  std::string_view body, Duration patience) {
-    if (body.size() > kMaxMessage)
-        return Status(Code::BadInput, "a message of " + std::to_string(body.size()) +
-                                          " bytes; the limit is " + std::to_string(kMaxMessage));
-    return ask_text(address, {.op = Op::Call, .meta = message.encode(), .body = body}, patience);
+    return client_.ask_text(address, {.op = Op::Call, .meta = message.encode(), .body = body},
+                            patience);
 }
 
 }  // namespace holdfast

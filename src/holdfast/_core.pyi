@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 import enum
+from typing import Literal
 
 from typing_extensions import Buffer
 
@@ -19,6 +20,11 @@ class Ring:
     """holdfast.placement.ring.Ring at full speed."""
 
     def __init__(self, nodes: Sequence[str], virtual_nodes: int = 100) -> None: ...
+
+    def shares(self) -> list[float]:
+        """
+        The share of all keys that each node owns first, in the order of `nodes`.
+        """
 
     @property
     def nodes(self) -> list[str]:
@@ -67,9 +73,11 @@ class Client:
 
     def __init__(self, job_key: bytes) -> None: ...
 
-    def put(self, owners: Sequence[str], key: bytes, data: Buffer, tier: Tier = ..., deadline: float = 5.0) -> None:
+    def put(self, addresses: Sequence[str], owners: Sequence[int], key: bytes, data: Buffer, tier: Tier = ..., deadline: float = 5.0) -> None:
         """
         Store `data` at all owners, in order; returns when all have verified it.
+
+        `owners` are the members that the ring gives for as many copies; an agent whose view gives others refuses with StaleView.
         """
 
     def get(self, address: str, key: bytes, offset: int = 0, length: int | None = None, deadline: float = 5.0) -> bytes:
@@ -103,7 +111,12 @@ class Client:
     def list_page(self, address: str, prefix: bytes = b'', after: bytes = b'', deadline: float = 5.0) -> tuple[list[ObjectInfo], bool]:
         """A page of objects in the order of keys, and whether there are more."""
 
-    def drop(self, address: str, key: bytes, deadline: float = 5.0) -> None: ...
+    def drop(self, address: str, key: bytes, owners: Sequence[int], deadline: float = 5.0) -> None:
+        """
+        Remove an object there for ever, whether it is there or not.
+
+        `owners` are the members that the ring gives for its copies, as for a put.
+        """
 
     def pin(self, address: str, key: bytes, add: bool = True, deadline: float = 5.0) -> None:
         """Keep an object from eviction, or let it go again."""
@@ -128,7 +141,7 @@ class Agent:
     def start(self) -> None: ...
 
     def fileno(self) -> int:
-        """Readable when there are calls."""
+        """Readable when there are calls or events."""
 
     def next_call(self) -> tuple[int, str, str, bytes] | None:
         """The next call to this agent's services: id, service, method, message."""
@@ -152,3 +165,43 @@ class Agent:
 
     def stop(self) -> None:
         """End all requests and wait for the threads."""
+
+    def set_self(self, number: int) -> None:
+        """The number of the member that this agent is."""
+
+    def set_placement(self, ring: Ring, numbers: Sequence[int], identity: int) -> None:
+        """
+        Where objects belong from now on: numbers[i] is the member on ring.nodes[i].
+        """
+
+    def beat(self) -> None:
+        """
+        The Python loop is alive; answers to probes tell how long ago that was.
+        """
+
+    def set_news(self, news: bytes) -> None:
+        """What answers to probes carry back."""
+
+    def probe(self, ticket: int, address: str, via: str, news: bytes, deadline: float, member: int = 0) -> None:
+        """
+        Ask the agent at `address` for a sign of life, or the one at `via` to ask it.
+
+        With `member` only that one may answer. Ends as an event `answered` or `failed`.
+        """
+
+    def ask(self, ticket: int, address: str, service: str, method: str, message: bytes, deadline: float) -> None:
+        """Call a service of another agent. Ends as an event `reply` or `failed`."""
+
+    def pull(self, ticket: int, key: bytes, source: str, tier: Tier, deadline: float) -> None:
+        """
+        Copy an object from another agent. Ends as an event `pulled` or `failed`.
+        """
+
+    def next_event(self) -> tuple[Literal['answered'], int, int, int, bytes] | tuple[Literal['heard'], int, int, bytes] | tuple[Literal['reply'], int, bytes] | tuple[Literal['pulled'], int, int] | tuple[Literal['failed'], int, str, str] | None:
+        """
+        What happened next, or None:
+
+        answered, ticket, age of its Python loop in ms, identity of its view, news;
+        heard, identity, number of the sender, news: a probe that tells us something;
+        reply, ticket, message; pulled, ticket, size; failed, ticket, name of the error, text.
+        """

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from .errors import BadInput
 from .units import parse_rate, parse_size, parse_time
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 PREFIX = "HOLDFAST_"
+ROLES = ("compute", "staging", "spare")
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -33,12 +35,25 @@ class Config(msgspec.Struct, frozen=True):
     disk_dir: str
     memory: int | None
     disk: int | None
+    launcher: str
+    hostfile: str
+    ssh: str
+    start_within: float
     listen: str
+    interface: str
     port: int
+    role: str
+    rack: str
     scrub_rate: int
     virtual_nodes: int
     deadline: float
     avoid: float
+    patience: float
+    probe_period: float
+    restore_rate: int
+    partition_wait: float
+    metrics_port: int
+    metrics_file: str
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -58,6 +73,17 @@ def _name(value: Any) -> str:
     if not text or len(text) > 40 or not all(c.isalnum() or c in "-_." for c in text):
         raise BadInput(f"{text!r} is not a name; use up to 40 letters, digits, '-', '_' and '.'")
     return text
+
+
+def parse_role(value: Any) -> str:
+    """Read what a node is there for."""
+    if value not in ROLES:
+        raise BadInput(f"{value!r} is not a role; use {', '.join(ROLES[:-1])} or {ROLES[-1]}")
+    return str(value)
+
+
+def _absolute_path(value: Any) -> str:
+    return os.path.abspath(str(value)) if value else ""
 
 
 def _capacity(value: Any) -> int | None:
@@ -82,12 +108,16 @@ def _positive(value: Any) -> int:
 
 
 def _numeric_address(value: Any) -> str:
+    import socket  # noqa: PLC0415 - an agent, which must start fast, parses no settings
+
     text = str(value)
+    if text == "auto":
+        return text
     for family in (socket.AF_INET, socket.AF_INET6):
         with contextlib.suppress(OSError):
             socket.inet_pton(family, text.strip("[]"))
             return text
-    raise BadInput(f"{text!r} is not a numeric address; write it like 127.0.0.1 or [::1]")
+    raise BadInput(f"{text!r} is not a numeric address; write it like 10.0.0.7 or [fd00::7]")
 
 
 def _positive_time(value: Any) -> float:
@@ -97,8 +127,15 @@ def _positive_time(value: Any) -> float:
     return seconds
 
 
+def _positive_rate(value: Any) -> int:
+    rate = int(parse_rate(value))
+    if rate < 1:
+        raise BadInput(f"{value!r} is no rate at all; write it like 100 MB/s")
+    return rate
+
+
 SETTINGS: dict[str, Setting] = {
-    "session": Setting("local", _name, "name of the session to start or to connect to"),
+    "session": Setting("auto", _name, "name of the session; auto: slurm-JOB in a job, else local"),
     "node": Setting("", _text, "node to go through where several are on this host, e.g. node-2"),
     "run_dir": Setting("", _text, "directory of sessions; empty: $XDG_RUNTIME_DIR or the system's"),
     "memory_dir": Setting("/dev/shm", _text, "tmpfs below which the memory tier lies"),  # noqa: S108
@@ -107,12 +144,37 @@ SETTINGS: dict[str, Setting] = {
     ),
     "memory": Setting("auto", _capacity, "capacity of a node's memory tier"),
     "disk": Setting("auto", _capacity, "capacity of a node's disk tier"),
-    "listen": Setting("127.0.0.1", _numeric_address, "numeric address on which agents listen"),
+    "launcher": Setting("auto", _text, "what starts the agents: hostfile, openmpi, slurm, local"),
+    "hostfile": Setting("", _absolute_path, "file with the hosts on which to start agents by ssh"),
+    "ssh": Setting("ssh -o BatchMode=yes", _text, "command that runs another one on a host"),
+    "start_within": Setting("30 s", _positive_time, "time that agents have to start"),
+    "listen": Setting("auto", _numeric_address, "numeric address on which an agent listens"),
+    "interface": Setting("", _text, "network interface on which agents listen, e.g. hsn0 or hsn*"),
     "port": Setting("0", _count, "first port to try; 0: derived from the session's name"),
+    "role": Setting("compute", parse_role, "what agents are for: compute, staging or spare"),
+    "rack": Setting("", _text, "what an agent's host shares with its neighbours: a label"),
     "scrub_rate": Setting("16 MiB/s", lambda v: int(parse_rate(v)), "how fast copies are re-read"),
     "virtual_nodes": Setting("100", _positive, "points of a node on the hash ring"),
     "deadline": Setting("2 s", _positive_time, "silence after which an agent counts as failed"),
     "avoid": Setting("5 s", parse_time, "how long a failed agent is avoided"),
+    "patience": Setting(
+        "15 s", parse_time, "how long a put or a drop waits for a failed owner to be replaced"
+    ),
+    "probe_period": Setting(
+        "0.3 s", _positive_time, "how often an agent probes another; deaths take a few of these"
+    ),
+    "restore_rate": Setting(
+        "512 MiB/s", _positive_rate, "how fast a node fetches copies that were lost"
+    ),
+    "partition_wait": Setting(
+        "60 s", parse_time, "how long restoring waits when over a third of the nodes vanish at once"
+    ),
+    "metrics_port": Setting(
+        "0", _count, "port of the loopback interface for OpenMetrics, of the first agent; 0: none"
+    ),
+    "metrics_file": Setting(
+        "", _text, "file for OpenMetrics at an agent's end; {node} in it is the node's name"
+    ),
 }
 
 
@@ -153,11 +215,16 @@ def load(
             parsed[name] = setting.parse(written[name])
         except BadInput as error:
             raise BadInput(f"{name} (from {origins[name]}): {error}") from None
+    if parsed["session"] == "auto":
+        job = environment.get("SLURM_JOB_ID")
+        parsed["session"] = f"slurm-{job}" if job else "local"
     return Resolved(Config(**parsed), written, origins)
 
 
 def user_file(environment: Mapping[str, str]) -> Path | None:
     """Return the user's configuration file, if there is one."""
+    from pathlib import Path  # noqa: PLC0415 - an agent, which must start fast, reads no files
+
     base = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     path = Path(base) / "holdfast" / "config.toml"
     return path if path.is_file() else None
@@ -165,6 +232,8 @@ def user_file(environment: Mapping[str, str]) -> Path | None:
 
 def job_file(environment: Mapping[str, str]) -> Path | None:
     """Return the job's configuration file: the one named, or `holdfast.toml` here."""
+    from pathlib import Path  # noqa: PLC0415
+
     named = environment.get(PREFIX + "CONFIG")
     if named:
         if not Path(named).is_file():

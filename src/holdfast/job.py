@@ -30,7 +30,7 @@ class Job:
     @property
     def nodes(self) -> list[str]:
         """The nodes of the session."""
-        return [member.node for member in self._peers.view.members]
+        return [member.node for member in self._peers.routing.live]
 
     def close(self) -> None:
         """Close the connections; not needed at the end of a program."""
@@ -51,13 +51,13 @@ class LocalCluster(LocalAgents):
 
     def connect(self, node: int = 0) -> Job:
         """Connect through a node, as a process on it would."""
-        return Job(self.directory, self.config, self._at(node).settings.node)
+        return Job(self.directory, self.config, self._at(node).orders.node)
 
 
 def connect(**arguments: Any) -> Job:
     """Connect to a running session; arguments are settings, e.g. `session="local"`."""
     config = settings.load(arguments=arguments).config
-    return Job(sessions.run_dir(config) / config.session, config)
+    return Job(sessions.directory(config), config)
 
 
 def local_cluster(nodes: int = 4, **arguments: Any) -> LocalCluster:

@@ -95,7 +95,7 @@ def test_get_loop_gets_and_notices_a_wrong_size(tmp_path):
     core, _ = programs.two_cores()
     with holdfast.local_cluster(nodes=1) as cluster:
         cluster.connect().objects.put("k", b"x" * 1000, copies=1)
-        key, member = read_key(cluster.directory), cluster.session.view.members[0]
+        key, member = read_key(cluster.directory), cluster.nodes[0].member
         for address in (member.socket, member.address):
             assert (
                 programs.client(core, "get_loop", address, "k", 1000, 2, 1, stdin=key).seconds > 0

@@ -18,7 +18,8 @@ BIG = 64 << 20
 
 def owner_index(job: holdfast.Job, key: str, which: int) -> int:
     """Number of the node that is owner `which` of `key`."""
-    return int(job._peers.owners(key.encode(), which + 1)[which].node.removeprefix("node-"))
+    owner = job._peers.routing.owners.of(key.encode(), which + 1)[which]
+    return int(owner.node.removeprefix("node-"))
 
 
 def key_owned(job: holdfast.Job, first: int, second: int | None = None) -> str:
@@ -32,7 +33,7 @@ def key_owned(job: holdfast.Job, first: int, second: int | None = None) -> str:
 
 def reserved(cluster: holdfast.LocalCluster, node: int) -> int:
     """Bytes on their way into a node's memory tier."""
-    member = cluster.session.view.members[node]
+    member = cluster.nodes[node].member
     client = _core.Client(bytes.fromhex((cluster.directory / "key").read_text()))
     import msgspec
 
@@ -91,7 +92,7 @@ def test_an_owner_killed_in_the_middle_of_a_put_is_replaced(
 def holders(cluster: holdfast.LocalCluster, key: str) -> list[str]:
     found = []
     client = _core.Client(bytes.fromhex((cluster.directory / "key").read_text()))
-    for member in cluster.session.view.members:
+    for member in (node.member for node in cluster.nodes):
         try:
             client.stat(member.socket, key.encode(), deadline=1.0)
         except (errors.NotFound, errors.TryAgain):
@@ -130,8 +131,8 @@ def test_an_owner_killed_in_the_middle_of_a_get_is_replaced(
         job._peers.refresh()
         if delay < 0.02:
             client = job._peers.client
-            source = cluster.session.view.members[3].address
-            target = cluster.session.view.members[2].address
+            source = cluster.nodes[3].member.address
+            target = cluster.nodes[2].member.address
             wait_for(lambda c=client, s=source, t=target: pulled(c, t, key, s))
 
 
@@ -150,7 +151,7 @@ def test_a_pull_that_loses_an_agent_fails_and_leaves_nothing(
     data = os.urandom(BIG)
     key = key_owned(job, 2, 3)
     job.objects.put(key, data, copies=2)
-    source, target = cluster.session.view.members[2], cluster.session.view.members[0]
+    source, target = cluster.nodes[2].member, cluster.nodes[0].member
     cluster.stop(2)
     client = job._peers.client
     pull = Background(
@@ -216,14 +217,14 @@ def test_fewer_nodes_than_copies_is_said_and_nothing_is_stored(
 ) -> None:
     cluster.kill(1)
     cluster.kill(2)
-    with pytest.raises(errors.NotEnoughNodes, match="2 of 4 are there"):
+    with pytest.raises(errors.NotEnoughNodes, match="2 of 4 live"):
         job.objects.put("key", b"bytes", copies=3)
     job.objects.put("key", b"bytes", copies=2)
     assert job.objects.get("key") == b"bytes"
 
 
 def tier_files(cluster: holdfast.LocalCluster, node: int, tier: str) -> list[Path]:
-    process = cluster.session.processes[f"node-{node}"]
+    process = cluster.nodes[node]
     directory = Path(process.tiers.memory_dir if tier == "memory" else process.tiers.disk_dir)
     return sorted(directory.iterdir())
 
@@ -282,7 +283,7 @@ def test_a_tier_removed_underneath_is_said(
 ) -> None:
     key = key_owned(job, 2, 3)
     job.objects.put(key, b"x" * 100_000, copies=2)
-    process = cluster.session.processes["node-2"]
+    process = cluster.nodes[2]
     for path in tier_files(cluster, 2, "memory"):
         path.unlink()
     os.rmdir(process.tiers.memory_dir)

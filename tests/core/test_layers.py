@@ -19,6 +19,7 @@ LAYERS = [
     {"config"},
     {"placement"},
     {"membership"},
+    {"restoring"},
     {"cluster"},
     {"agent"},
     {"mpi"},
@@ -27,6 +28,7 @@ LAYERS = [
     {"integrations"},
     {"job"},
     {"__init__"},
+    {"simulation"},
     {"cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -17,6 +17,7 @@ import pytest
 
 import holdfast
 from holdfast import config
+from holdfast.cluster import processes
 from holdfast.cluster import session as sessions
 
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
@@ -38,8 +39,7 @@ def session() -> Iterator[str]:
 
 
 def directory() -> Path:
-    settings = config.load().config
-    return sessions.run_dir(settings) / settings.session
+    return sessions.directory(config.load().config)
 
 
 def test_up_connect_status_down(session: str) -> None:
@@ -48,7 +48,10 @@ def test_up_connect_status_down(session: str) -> None:
         assert job.objects.get("key") == b"bytes" * 100_000
     status = json.loads(run("status", "--json"))
     assert status["session"] == "local"
-    assert [node["state"] for node in status["nodes"]] == ["up", "up"]
+    assert [node["state"] for node in status["nodes"]] == ["alive", "alive"]
+    assert [node["answer"] for node in status["nodes"]] == ["up", "up"]
+    assert (status["views"], status["below"]) == (1, 0)
+    assert status["window"] > 0
     assert [node["tiers"]["memory"]["objects"] for node in status["nodes"]] == [1, 1]
     assert sum(node["counters"]["puts"] for node in status["nodes"]) == 2
     assert "node-1" in run("status")
@@ -66,30 +69,28 @@ def test_a_session_that_runs_is_not_started_again(session: str) -> None:
 def test_what_a_crash_left_is_cleaned_up_at_the_next_start(session: str) -> None:
     with holdfast.connect() as job:
         job.objects.put("key", b"x" * 100_000, copies=2)
-    found = sessions.read(directory())
-    for process in found.processes.values():
-        os.kill(process.pid, signal.SIGKILL)
-    while any(map(sessions.is_running, found.processes.values())):
-        time.sleep(0.01)
-    assert all(os.listdir(p.tiers.memory_dir) for p in found.processes.values())
+    agents = sessions.agents(directory())
+    for agent in agents:
+        os.kill(agent.process.pid, signal.SIGKILL)
+    assert processes.wait([agent.process for agent in agents], 10)
+    assert all(os.listdir(agent.tiers.memory_dir) for agent in agents)
     status = json.loads(run("status", "--json"))
-    assert [node["state"] for node in status["nodes"]] == ["gone", "gone"]
+    assert [node["answer"] for node in status["nodes"]] == ["gone", "gone"]
     assert "ended unexpectedly" in run("up", "--nodes", "2")
-    assert [node["state"] for node in json.loads(run("status", "--json"))["nodes"]] == ["up", "up"]
+    assert [node["answer"] for node in json.loads(run("status", "--json"))["nodes"]] == ["up", "up"]
 
 
 def test_a_pid_that_is_somebody_elses_by_now_is_left_alone(session: str) -> None:
-    import msgspec
+    from msgspec.structs import replace
 
-    found = sessions.read(directory())
+    first, _ = sessions.agents(directory())
     bystander = subprocess.Popen(["sleep", "60"])
     try:
-        first = found.processes["node-0"]
-        fake = msgspec.structs.replace(first, pid=bystander.pid)
-        assert not sessions.is_running(fake)
-        changed = msgspec.structs.replace(found, processes={**found.processes, "node-0": fake})
-        sessions.write(directory(), changed)
-        os.kill(first.pid, signal.SIGTERM)  # the real one, which the file no longer names
+        fake = replace(first.process, pid=bystander.pid)
+        assert not fake.running
+        os.kill(first.process.pid, signal.SIGTERM)  # the real one, which nobody names any more
+        assert processes.wait([first.process], 10)
+        sessions.write_agent(directory(), replace(first, process=fake))
         run("down")
         assert bystander.poll() is None
     finally:
@@ -98,12 +99,12 @@ def test_a_pid_that_is_somebody_elses_by_now_is_left_alone(session: str) -> None
 
 
 def test_a_stopped_agent_is_shown_as_silent_and_ends_with_down(session: str) -> None:
-    process = sessions.read(directory()).processes["node-1"]
+    process = sessions.agents(directory())[1].process
     os.kill(process.pid, signal.SIGSTOP)
-    states = [node["state"] for node in json.loads(run("status", "--json"))["nodes"]]
-    assert states == ["up", "silent"]
+    answers = [node["answer"] for node in json.loads(run("status", "--json"))["nodes"]]
+    assert answers == ["up", "silent"]
     run("down")
-    assert not sessions.is_running(process)
+    assert not process.running
 
 
 def test_a_port_in_use_is_passed_over() -> None:
@@ -142,8 +143,7 @@ def test_mistakes_get_a_sentence_and_leave_nothing(
 ) -> None:
     error = run(*arguments, code=code)
     assert message in " ".join(error.split())
-    settings = config.load().config
-    parent = sessions.run_dir(settings)
+    parent = directory().parent
     assert not parent.exists() or not os.listdir(parent)
     if parent.exists():
         parent.rmdir()
@@ -179,15 +179,15 @@ def test_agents_end_when_the_program_that_started_them_is_killed() -> None:
     program = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert program.stdout is not None
     place, *pids = program.stdout.readline().split()
-    processes = sessions.read(Path(place)).processes.values()
+    agents = sessions.agents(Path(place))
     program.kill()
     program.wait()
     program.stdout.close()
     end = time.monotonic() + 10
-    while any(sessions.start_time(int(pid)) for pid in pids) or os.path.exists(place):
+    while any(processes.start_time(int(pid)) for pid in pids) or os.path.exists(place):
         assert time.monotonic() < end, "agents or their directory outlive the program"
         time.sleep(0.01)
-    assert not any(os.path.exists(p.tiers.memory_dir) for p in processes)
+    assert not any(os.path.exists(agent.tiers.memory_dir) for agent in agents)
 
 
 def test_the_demo_runs_and_every_byte_is_right() -> None:

@@ -18,7 +18,7 @@ from holdfast.cluster import session as sessions
 
 
 def tcp(cluster: holdfast.LocalCluster, node: int = 0) -> tuple[str, int]:
-    host, port = cluster.session.view.members[node].address.removeprefix("tcp:").rsplit(":", 1)
+    host, port = cluster.nodes[node].member.address.removeprefix("tcp:").rsplit(":", 1)
     return host, int(port)
 
 
@@ -33,7 +33,7 @@ def wait_for_log(cluster: holdfast.LocalCluster, text: str) -> None:
 def test_a_wrong_job_key_is_refused(cluster: holdfast.LocalCluster, job: holdfast.Job) -> None:
     job.objects.put("secret", b"bytes", copies=4)
     stranger = _core.Client(os.urandom(32))
-    address = cluster.session.view.members[0].address
+    address = cluster.nodes[0].member.address
     with pytest.raises(errors.Refused, match="job key is not ours"):
         stranger.get(address, b"secret")
     wait_for_log(cluster, "it does not hold the job key")
@@ -80,7 +80,7 @@ def test_an_impostor_on_the_port_is_refused_by_the_client() -> None:
 def test_another_user_is_refused_on_the_unix_socket(cluster: holdfast.LocalCluster) -> None:
     cluster.directory.chmod(0o755)  # even where the directories let them in
     cluster.directory.parent.chmod(0o755)
-    path = cluster.session.view.members[0].socket.removeprefix("unix:")
+    path = cluster.nodes[0].member.socket.removeprefix("unix:")
     os.chmod(path, 0o777)
     code = (
         "import os, socket, sys; os.setuid(65534); s = socket.socket(socket.AF_UNIX); "
@@ -109,7 +109,7 @@ def test_the_session_keeps_its_files_to_itself(cluster: holdfast.LocalCluster) -
     job.objects.put("key", b"x" * 100_000, copies=4)
     assert cluster.directory.stat().st_mode & 0o077 == 0
     assert (cluster.directory / "key").stat().st_mode & 0o777 == 0o600
-    for process in cluster.session.processes.values():
+    for process in cluster.nodes:
         for directory in (process.tiers.memory_dir, process.tiers.disk_dir):
             assert os.stat(directory).st_mode & 0o777 == 0o700
         for path in Path(process.tiers.memory_dir).iterdir():
@@ -141,7 +141,7 @@ def frame(**changes: int) -> bytes:
 def test_a_malformed_frame_ends_its_connection_only(
     cluster: holdfast.LocalCluster, job: holdfast.Job, bad: bytes, reason: str
 ) -> None:
-    path = cluster.session.view.members[0].socket.removeprefix("unix:")
+    path = cluster.nodes[0].member.socket.removeprefix("unix:")
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
         connection.sendall(bad)

@@ -118,7 +118,7 @@ def test_tiers_and_counters_are_documented() -> None:
     text = section(REFERENCE / "cli.md", "`holdfast status`")
     with holdfast.local_cluster(nodes=1) as cluster:
         key = bytes.fromhex((cluster.directory / "key").read_text())
-        socket = cluster.session.view.members[0].socket
+        socket = cluster.nodes[0].member.socket
         answer = _core.Client(key).call(socket, "agent", "status", b"")
     status = msgspec.msgpack.decode(answer, type=AgentStatus)
     documented = set(re.findall(r"`(\w+)`", "".join(f"`{row[0]}`" for row in rows(text))))

@@ -23,7 +23,7 @@ def agents(three: Networks) -> Iterator[holdfast.LocalCluster]:
 def test_agents_listen_in_networks_of_their_own(
     three: Networks, agents: holdfast.LocalCluster
 ) -> None:
-    addresses = [member.address for member in agents.session.view.members]
+    addresses = [member.address for member in (node.member for node in agents.nodes)]
     assert [address.split(":")[1] for address in addresses] == [
         three.address(node) for node in range(3)
     ]
@@ -35,7 +35,7 @@ def test_agents_listen_in_networks_of_their_own(
 def test_a_cut_pair_cannot_copy_from_one_another_and_a_client_still_reaches_both(
     three: Networks, agents: holdfast.LocalCluster
 ) -> None:
-    first, second, third = agents.session.view.members
+    first, second, third = (node.member for node in agents.nodes)
     client = _core.Client(bytes.fromhex((agents.directory / "key").read_text()))
     data = b"x" * 200_000
     client.put([first.address], b"key", data, _core.Tier.MEMORY, deadline=5.0)
@@ -58,7 +58,7 @@ def test_a_restarted_agent_is_in_the_network_of_its_node(
 ) -> None:
     agents.kill(1)
     agents.restart(1)
-    member = agents.session.view.node("node-1")
+    member = agents.nodes[1].member
     assert member is not None
     assert member.address.split(":")[1] == three.address(1)
     with agents.connect() as job:

@@ -88,7 +88,7 @@ def test_random_rounds_come_from_the_seed_and_mend_what_they_break() -> None:
 
 
 def test_the_stages_are_those_of_the_core(job: holdfast.Job) -> None:
-    client, socket = job._peers.client, job._peers.view.members[0].socket
+    client, socket = job._peers.client, job._peers.routing.live[0].socket
     for stage in STAGES:
         arm(client, socket, Arm(stage, "nothing"), deadline=5.0)
     with pytest.raises(errors.BadInput, match=f"the stages are {', '.join(STAGES)}$"):
@@ -103,7 +103,7 @@ def test_the_stages_are_those_of_the_core(job: holdfast.Job) -> None:
 
 def test_only_who_holds_the_job_key_may_arm(cluster: holdfast.LocalCluster) -> None:
     stranger = _core.Client(bytes(32))
-    address = cluster.session.view.members[1].address
+    address = cluster.nodes[1].member.address
     with pytest.raises(errors.Refused):
         arm(stranger, address, Arm("put", "kill"), deadline=5.0)
     assert cluster.nodes[1].alive

@@ -64,7 +64,7 @@ class Files:
     """
 
     def __init__(self, cluster: holdfast.LocalCluster, node: int) -> None:
-        self._directory = Path(cluster.session.processes[f"node-{node}"].tiers.memory_dir)
+        self._directory = Path(cluster.nodes[node].tiers.memory_dir)
         self.sizes: list[int] = []
 
     def look(self) -> None:

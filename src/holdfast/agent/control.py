@@ -8,47 +8,57 @@ from collections.abc import Callable
 import msgspec
 
 from .. import _core
+from ..cluster.messages import AgentStatus, ViewReply, ViewRequest
 from ..errors import BadInput
-from ..membership.view import View
+from ..membership import view
+from .members import Members
 
-
-class AgentStatus(msgspec.Struct, frozen=True):
-    """What `holdfast status` shows of one agent."""
-
-    node: str
-    number: int
-    pid: int
-    tiers: dict[str, dict[str, int]]
-    counters: dict[str, int]
+_decode = msgspec.msgpack.decode
 
 
 class Control:
-    """Answers `status`, `view`, `set_view` and `stop`."""
+    """Answers `status`, `view`, `join`, `doubt` and `stop`."""
 
     name = "agent"
 
-    def __init__(self, node: str, number: int, core: _core.Agent, stop: Callable[[], None]) -> None:
-        self._node = node
-        self._number = number
+    def __init__(self, core: _core.Agent, members: Members, stop: Callable[[], None]) -> None:
         self._core = core
+        self._members = members
         self._stop = stop
-        self.view = View()
 
     def handle(self, method: str, message: bytes) -> bytes:
         """Answer one call."""
         if method == "status":
-            return msgspec.msgpack.encode(self._status())
+            return msgspec.msgpack.encode(self.status())
         if method == "view":
-            return msgspec.msgpack.encode(self.view)
-        if method == "set_view":
-            self.view = msgspec.msgpack.decode(message, type=View)
+            return msgspec.msgpack.encode(self._view(_decode(message, type=ViewRequest)))
+        if method == "join":
+            self._members.join(view.decode(message))
+            return self._members.view.encode()
+        if method == "doubt":
+            self._members.doubt(_decode(message, type=int))
             return b""
         if method == "stop":
             self._stop()
             return b""
         raise BadInput(f"the agent has no method {method!r}")
 
-    def _status(self) -> AgentStatus:
+    def _view(self, known: ViewRequest) -> ViewReply:
+        number, changes = self._members.me.number, self._members.changes
+        same = known == ViewRequest(number, changes)
+        return ViewReply(number, changes, [] if same else self._members.view.entries())
+
+    def status(self) -> AgentStatus:
+        """Tell all that is shown of this agent."""
+        members = self._members
         return AgentStatus(
-            self._node, self._number, os.getpid(), self._core.tiers(), self._core.counters()
+            members.me.node,
+            members.me.number,
+            os.getpid(),
+            self._core.tiers(),
+            self._core.counters(),
+            members.restore_status(),
+            members.view.identity,
+            members.detection(),
+            members.settings.restore_rate,
         )

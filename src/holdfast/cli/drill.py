@@ -138,10 +138,10 @@ class _Drill:
     def __init__(self, config: Config, within: str) -> None:
         self._config = config
         self._within = parse_time(within)
-        self._directory: Path = sessions.run_dir(config) / config.session
+        self._directory: Path = sessions.directory(config)
         self._victims = Victims(
             self._directory,
-            lambda node: background.restart(config, node),
+            lambda node: background.missing(config, only=f"node-{node}"),
             networking.of_session(self._directory),
         )
 

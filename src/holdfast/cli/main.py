@@ -12,6 +12,7 @@ from ..errors import HoldfastError
 from . import config, demo, drill, plan, session
 from .bench import bench
 from .output import AsJson, print_json
+from .status import status
 
 app = typer.Typer(
     name="holdfast",
@@ -23,7 +24,7 @@ app = typer.Typer(
 )
 app.command()(session.up)
 app.command()(session.down)
-app.command()(session.status)
+app.command()(status)
 app.command()(demo.demo)
 app.command()(bench)
 app.add_typer(config.app, name="config")

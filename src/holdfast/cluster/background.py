@@ -3,93 +3,180 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
-import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
 from ..config import Config
-from ..errors import BadInput, Damaged, NoSession
-from . import launch
-from . import networks as networking
+from ..errors import BadInput, Busy, Damaged, NoSession, Unavailable
+from ..membership.view import Member
+from . import launch, launchers, networks, node, processes
 from . import session as sessions
+from .contacts import Contacts
+from .launch import Recipe
+from .launchers.local import Local
 from .networks import Networks
-from .session import Session
+
+_END_WITHIN = 5.0
+#: srun ends by itself once its agents have.
+_LAUNCHER_ENDS_WITHIN = 15.0
 
 
-def up(config: Config, nodes: int, own_networks: bool = False) -> tuple[Session, bool]:
-    """Start a session; also tells whether one that had crashed was cleaned up first.
+class Up(msgspec.Struct, frozen=True):
+    """What `holdfast up` did."""
 
-    With `own_networks` each agent has a network of its own, which can be cut.
+    session: str
+    launcher: str
+    found: str
+    why: str
+    members: list[Member]
+    cleared: bool = False  # what a session left that had crashed
+
+
+class Down(msgspec.Struct, frozen=True):
+    """What `holdfast down` did."""
+
+    session: str
+    silent: list[str]  # nodes whose agents did not answer, and may still run
+
+
+def up(config: Config, count: int | None = None, own_networks: bool = False) -> Up | None:
+    """Start a session; None in a process that only helped another one to do so.
+
+    With `own_networks` each agent on this machine has a network of its own, which can be cut.
     """
-    parent = sessions.run_dir(config)
-    directory = parent / config.session
-    with launch.locked(parent):
-        stale = _clear_stale(directory)
-        directory.mkdir(mode=0o700)
-        networks = None
+    launcher, found = launchers.choose(config, os.environ, count)
+    if own_networks and not isinstance(launcher, Local):
+        raise BadInput(
+            f"--networks is for agents on one machine, and this is {found.what} ({found.why}); "
+            "leave it out, or add `--launcher local`"
+        )
+    if not launcher.leads:
+        launcher.help()
+        return None
+    directory = sessions.directory(config)
+    parent = directory.parent
+    with contextlib.ExitStack() as stack:
+        stack.callback(launcher.cancel)
+        sessions.make_private(parent)
+        with sessions.locked(parent):
+            cleared = _clear_stale(directory, config)
+            directory.mkdir(mode=0o700)
+            stack.enter_context(_held(directory))
         try:
-            if own_networks:
-                networks = Networks.make(nodes)
-                networks.save(directory)
-            key = secrets.token_bytes(32)
-            session, _ = launch.start(launch.Recipe(config, directory, key, nodes, False, networks))
+            if own_networks and isinstance(launcher, Local):
+                launcher.networks = Networks.make(len(launcher.nodes(())))
+                launcher.networks.save(directory)
+            recipe = launch.new_recipe(directory, config, secrets.token_bytes(32), launcher.name)
+            members, _ = launch.start(recipe, launcher)
         except BaseException:
-            if networks is not None:
-                networks.remove()
-            shutil.rmtree(directory, ignore_errors=True)
+            _clear(directory)
+            _remove_parent(config, parent)
             raise
-    return session, stale
+    return Up(config.session, launcher.name, found.what, found.why, members, cleared)
 
 
-def restart(config: Config, node: int) -> None:
-    """Start a new agent on a node of a session whose agent has died."""
-    directory = sessions.run_dir(config) / config.session
-    with launch.locked(directory.parent):
-        session = sessions.read(directory)
-        key, networks = sessions.read_key(directory), networking.of_session(directory)
-        recipe = launch.Recipe(config, directory, key, len(session.processes), False, networks)
-        name = f"node-{node}"
-        old = session.view.node(name)
-        assert old is not None
-        launch.remove_leftovers(session.processes[name].tiers, old.socket)
-        launched = recipe.launch(node, int(old.address.rpartition(":")[2]))
-        view = session.view.replace(launched.wait_ready())
-        processes = session.processes | {name: launched.as_process()}
-        sessions.write(directory, replace(session, view=view, processes=processes))
-        launch.tell_view(view, key)
+def missing(config: Config, count: int | None = None, only: str = "") -> Up:
+    """Start agents on the nodes of a session that lack one that answers, or on one of them."""
+    directory = sessions.directory(config)
+    session = sessions.read(directory)
+    if session.home is None:
+        raise BadInput(
+            f"session {session.name!r} was started on another host; "
+            "run `holdfast up --missing` there"
+        )
+    with _held(directory):
+        if config.launcher == "auto" and not config.hostfile:  # the same again
+            config = replace(session.home.config, launcher=session.launcher)
+        else:
+            asked = {"launcher": config.launcher, "hostfile": config.hostfile, "ssh": config.ssh}
+            config = replace(session.home.config, **asked)
+        launcher, found = launchers.choose(config, os.environ, count)
+        with contextlib.ExitStack() as stack:
+            stack.callback(launcher.cancel)
+            if isinstance(launcher, Local):
+                launcher.networks = networks.of_session(directory)
+            wanted = launcher.nodes(session.home.nodes)
+            contacts = Contacts(directory, config.deadline)
+            view = contacts.view()
+            there = {member.node for member in contacts.answering(view.live())}
+            lacking = [name for name in wanted if name not in there and only in ("", name)]
+            recipe = Recipe(session, sessions.read_key(directory), config, directory)
+            outcome = launch.add(recipe, launcher, lacking, view)
+    if outcome.failed:
+        error = launch.failure(outcome.failed)
+        started = f"; started: {', '.join(sorted(outcome.ready))}" if outcome.ready else ""
+        raise Unavailable(f"{error}{started}")
+    return Up(session.name, launcher.name, found.what, found.why, list(outcome.ready.values()))
 
 
-def down(config: Config) -> Session:
+def down(config: Config) -> Down:
     """End a session and remove all it left."""
-    parent = sessions.run_dir(config)
-    directory = parent / config.session
+    directory = sessions.directory(config)
+    parent = directory.parent
     if not directory.is_dir():
         raise NoSession(f"no session {config.session!r} in {parent}; nothing to end")
-    with launch.locked(parent):
-        session = sessions.read(directory)
-        launch.end(directory, session)
-    if not config.run_dir:  # a directory of our own making
-        with contextlib.suppress(OSError):  # other sessions may be there
-            parent.rmdir()
-    return session
+    with _held(directory):
+        contacts = Contacts(directory, config.deadline)
+        silent = contacts.stop(contacts.view().live(), _END_WITHIN)
+        here = {agent.member.number for agent in contacts.agents}
+        processes.end([agent.process for agent in contacts.agents], _END_WITHIN)
+        home = contacts.session.home
+        if home is not None and not processes.wait(list(home.processes), _LAUNCHER_ENDS_WITHIN):
+            processes.end(list(home.processes), _LAUNCHER_ENDS_WITHIN)
+            silent = []
+        _clear(directory)
+    _remove_parent(config, parent)
+    return Down(config.session, [one.node for one in silent if one.number not in here])
 
 
-def _clear_stale(directory: Path) -> bool:
+@contextlib.contextmanager
+def _held(directory: Path) -> Iterator[None]:
+    """Hold a session while it is started, completed or ended."""
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(sessions.locked(directory, wait=False))
+        except BlockingIOError:
+            raise Busy(
+                f"another command is starting or ending session {directory.name!r}; try again"
+            ) from None
+        yield
+
+
+def _clear_stale(directory: Path, config: Config) -> bool:
     """Remove what a session left that ended without `down`; refuse if it still runs."""
     if not directory.exists():
         return False
-    try:
-        session = sessions.read(directory)
-    except (NoSession, Damaged):  # its start was cut off: its agents end by themselves
-        shutil.rmtree(directory)
+    with _held(directory):
+        try:
+            contacts = Contacts(directory, config.deadline)
+        except (NoSession, Damaged):  # its start was cut off: its agents end by themselves
+            return node.clear_stale(str(directory))
+        elsewhere = contacts.answering(contacts.view().live())
+        if elsewhere:
+            raise BadInput(
+                f"session {directory.name!r} is running with {len(elsewhere)} nodes; end it with "
+                f"`holdfast down`, or start another one with `--session NAME`"
+            )
+        stale = networks.of_session(directory)
+        node.clear_stale(str(directory))
+        if stale:
+            stale.remove()
         return True
-    running = [node for node, process in session.processes.items() if sessions.is_running(process)]
-    if running:
-        raise BadInput(
-            f"session {directory.name!r} is running with {len(running)} nodes; end it with "
-            f"`holdfast down`, or start another one with `--session NAME`"
-        )
-    launch.end(directory, session)
-    return True
+
+
+def _clear(directory: Path) -> None:
+    """Remove all that is left of a session on this host; its agents have ended."""
+    if own := networks.of_session(directory):
+        own.remove()
+    sessions.clear(directory)
+
+
+def _remove_parent(config: Config, parent: Path) -> None:
+    if not config.run_dir:  # a directory of our own making
+        with contextlib.suppress(OSError):  # other sessions may be there
+            parent.rmdir()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import HoldfastError
-from . import session as sessions
+from . import processes
 
 NAMESPACES = Path("/run/netns")
 _SUBNETS = 512  # of 198.18.0.0/15, which is set aside for tests of networks (RFC 2544)
@@ -48,7 +48,7 @@ def owner_of(pid: int) -> str:
 
     A bridge has it from its first moment on, as it has its name. Empty if the process has ended.
     """
-    started = sessions.start_time(pid)
+    started = processes.start_time(pid)
     if started is None:
         return ""
     return "02:" + (pid.to_bytes(3, "big") + (started % 65536).to_bytes(2, "big")).hex(":")

@@ -1,239 +1,142 @@
-"""Starting and ending the agents of a session on this host."""
+"""Starting the agents of a session: all or none."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
-import secrets
-import shutil
-import signal
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
-from .._core import Client, xxh3_64
+from .._core import Client
 from ..config import Config
-from ..errors import BadInput, DeadlineMissed, HoldfastError
-from ..membership.view import Member, View
-from . import capacity
-from . import networks as networking
+from ..errors import BadInput, HoldfastError, Refused
+from ..membership.view import Entry, Member, State, View
+from . import contacts
 from . import session as sessions
-from .networks import Networks
-from .session import Process, Session, Tiers
-from .settings import AgentSettings, Ready
+from .launchers import Launcher
+from .session import Home, Session
+from .settings import Orders, Ready
+from .starting import Outcome, Started
 
-#: `-c` rather than `-m`: starts without the machinery that looks for a module's file.
-_AGENT = [sys.executable, "-c", "from holdfast.agent.main import main; main()"]
-_READY_WITHIN = 30.0
-_END_WITHIN = 5.0
-
-
-class Launched:
-    """An agent that was started by this process, and is perhaps not ready yet."""
-
-    def __init__(self, settings: AgentSettings, log: Path, under: Sequence[str] = ()) -> None:
-        self.settings = settings
-        self.log = log
-        with log.open("ab") as stderr:
-            self.process = subprocess.Popen(
-                [*under, *_AGENT],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                cwd="/",
-                start_new_session=True,
-            )
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it died at once: wait_ready() tells why
-            self.process.stdin.write(msgspec.json.encode(settings) + b"\n")
-            self.process.stdin.flush()
-        if not settings.lifeline:
-            self.process.stdin.close()
-
-    def wait_ready(self) -> Member:
-        """Wait until the agent listens."""
-        assert self.process.stdout is not None
-        line = _read_line(self.process.stdout.fileno(), _READY_WITHIN)
-        self.process.stdout.close()
-        ready = msgspec.json.decode(line, type=Ready) if line else Ready(error=self._last_words())
-        if ready.error:
-            raise HoldfastError(f"the agent of {self.settings.node} did not start: {ready.error}")
-        settings = self.settings
-        return Member(
-            settings.node, settings.number, ready.address, settings.socket, self.process.pid
-        )
-
-    def _last_words(self) -> str:
-        lines = self.log.read_text(errors="replace").splitlines()
-        return lines[-1] if lines else f"it said nothing; see {self.log}"
-
-    def as_process(self) -> Process:
-        """Return what the session file keeps of it."""
-        started = sessions.start_time(self.process.pid) or 0
-        tiers = Tiers(self.settings.memory_dir, self.settings.disk_dir)
-        return Process(self.process.pid, started, tiers)
-
-    def discard(self) -> None:
-        """Kill the agent if it runs, and remove what it leaves."""
-        self.process.kill()
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
-        remove_leftovers(
-            Tiers(self.settings.memory_dir, self.settings.disk_dir), self.settings.socket
-        )
-
-
-def _read_line(descriptor: int, within: float) -> bytes:
-    import select  # noqa: PLC0415 - only the launcher waits like this
-
-    line, end = b"", time.monotonic() + within
-    while not line.endswith(b"\n"):
-        if not select.select([descriptor], [], [], max(0.0, end - time.monotonic()))[0]:
-            raise DeadlineMissed(
-                f"an agent was not ready within {within:g} s; is the host overloaded?"
-            )
-        more = os.read(descriptor, 4096)
-        if not more:
-            return b""
-        line += more
-    return line
+#: A few agents lead to all others.
+_SEEDS = 8
+_JOIN_WITHIN = 10.0
+#: What an agent refuses because of what the user wrote stays that, wherever the agent is.
+_KINDS = {kind.__name__: kind for kind in (BadInput, Refused)}
 
 
 class Recipe(msgspec.Struct, frozen=True):
     """What the agents of a session have in common."""
 
+    session: Session
+    key: bytes
     config: Config
     directory: Path
-    key: bytes
-    nodes: int
-    lifeline: bool
-    networks: Networks | None = None  # one for each node, instead of the host's
+    lifeline: bool = False  # they end with this process
 
-    def launch(self, index: int, port: int | None = None, under: Sequence[str] = ()) -> Launched:
-        """Start the agent of one node, on `port` if that is given and free.
-
-        `under` is a command that runs another, e.g. strace with its options.
-        """
-        settings = self._settings(index, () if port is None else (port,))
-        if self.networks is not None:
-            under = (*self.networks.under(index), *under)
-        return Launched(settings, self.directory / f"{settings.node}.log", under)
-
-    def _settings(self, index: int, ports: tuple[int, ...]) -> AgentSettings:
-        config, name, node = self.config, self.directory.name, f"node-{index}"
-        memory_dir, disk_dir = config.memory_dir, config.disk_dir or tempfile.gettempdir()
-        private = f"holdfast-{os.getuid()}-{name}-{node}"
-        first = config.port or 20000 + xxh3_64(f"{os.getuid()}/{name}".encode()) % 30000
-        more = (first + index + self.nodes * attempt for attempt in range(8))
-        return AgentSettings(
-            node=node,
-            number=secrets.randbits(63),
-            job_key=self.key.hex(),
-            socket=f"unix:{self.directory / node}.sock",
-            listen=self.networks.address(index) if self.networks else config.listen,
-            ports=(*ports, *(port for port in more if port < 1 << 16), 0),
-            memory_dir=os.path.join(memory_dir, private),
-            memory=capacity.resolve(config.memory, memory_dir, self.nodes, in_memory=True),
-            disk_dir=os.path.join(disk_dir, f"{private}-disk"),
-            disk=capacity.resolve(config.disk, disk_dir, self.nodes, in_memory=False),
-            scrub_rate=config.scrub_rate,
+    def orders(self, here: bool, agents: int) -> Orders:
+        """Return what all agents are told; a launcher adds the rest."""
+        return Orders(
+            replace(self.session, home=None),
+            self.key.hex(),
+            self.config,
+            directory=str(self.directory) if here else "",
+            agents=agents if here else 1,
+            here=here,
             lifeline=self.lifeline,
         )
 
 
-def start(recipe: Recipe) -> tuple[Session, list[Launched]]:
-    """Start all agents of a session whose directory is new and empty; all or none."""
-    if not isinstance(recipe.nodes, int) or not 1 <= recipe.nodes <= 1024:
-        raise BadInput(f"{recipe.nodes!r} nodes; start 1 to 1024 on one host")
-    sessions.write_key(recipe.directory, recipe.key)
-    launched: list[Launched] = []
+def new_recipe(
+    directory: Path, config: Config, key: bytes, launcher: str, lifeline: bool = False
+) -> Recipe:
+    """Return how to make the agents of a new session."""
+    session = Session(directory.name, time.time(), config.virtual_nodes, launcher)
+    return Recipe(session, key, config, directory, lifeline)
+
+
+def start(recipe: Recipe, launcher: Launcher) -> tuple[list[Member], Started]:
+    """Start all agents of a session and introduce them to one another; all or none."""
+    nodes = launcher.nodes(())
+    home = Home(recipe.config, nodes)
+    sessions.make(recipe.directory, replace(recipe.session, home=home), recipe.key)
+    orders = recipe.orders(launcher.here, len(nodes))
+    started = launcher.start(orders, nodes, recipe.directory / "launch.log")
+    outcome = Outcome()
     try:
-        for index in range(recipe.nodes):
-            launched.append(recipe.launch(index))
-        members = tuple(agent.wait_ready() for agent in launched)
-        processes = {agent.settings.node: agent.as_process() for agent in launched}
-        session = Session(
-            recipe.directory.name,
-            time.time(),
-            View(members),
-            processes,
-            recipe.config.virtual_nodes,
-        )
-        sessions.write(recipe.directory, session)
-        tell_view(session.view, recipe.key)
+        outcome = started.collect(recipe.config.start_within)
+        if outcome.failed:
+            raise failure(outcome.failed)
+        members = [outcome.ready[node] for node in nodes]
+        contacts.join(Client(recipe.key), members, as_view(members), _JOIN_WITHIN)
     except BaseException:
-        for agent in launched:
-            agent.discard()
+        _end(recipe, outcome)
+        started.abandon()
         raise
-    return session, launched
+    processes = started.keep()
+    home = replace(home, seeds=() if launcher.here else seeds(members), processes=processes)
+    sessions.write(recipe.directory, replace(recipe.session, home=home))
+    return members, started
 
 
-def tell_view(view: View, key: bytes) -> None:
-    """Give every agent that answers the list of all."""
-    client = Client(key)
-    message = msgspec.msgpack.encode(view)
-    for member in view.members:
-        with contextlib.suppress(HoldfastError):  # who does not answer is avoided by all anyway
-            client.call(member.socket, "agent", "set_view", message, deadline=1.0)
+def add(recipe: Recipe, launcher: Launcher, nodes: Sequence[str], view: View) -> Outcome:
+    """Start the agents of more nodes in a session with that view, as far as they start."""
+    session = sessions.read(recipe.directory)
+    assert session.home is not None
+    every = tuple(dict.fromkeys([*session.home.nodes, *nodes]))
+    orders = recipe.orders(launcher.here, len(every))
+    log = recipe.directory / "launch.log"
+    # One at a time for the launcher: a node that is still dead must not fail the others.
+    started = [launcher.start(orders, [node], log) for node in nodes]
+    outcome = Outcome()
+    processes = session.home.processes
+    for one in started:
+        said = one.collect(recipe.config.start_within)
+        if said.failed:
+            one.abandon()
+        else:
+            processes += one.keep()
+        outcome.ready.update(said.ready)
+        outcome.failed.update(said.failed)
+    newcomers = list(outcome.ready.values())
+    client = Client(recipe.key)
+    view.merge(as_view(newcomers).entries())
+    contacts.join(client, newcomers, view, _JOIN_WITHIN)
+    contacts.tell(client, view.live(), as_view(newcomers))
+    home = replace(
+        session.home,
+        nodes=every,
+        seeds=() if launcher.here else seeds(view.live()),
+        processes=tuple(one for one in processes if one.running),
+    )
+    sessions.write(recipe.directory, replace(session, home=home))
+    return outcome
 
 
-def end(directory: Path, session: Session) -> None:
-    """End the agents of a session, gently first, and remove all it left."""
-    for process in session.processes.values():
-        _signal(process, signal.SIGTERM)
-        _signal(process, signal.SIGCONT)  # a stopped one hears the rest only after this
-    deadline = time.monotonic() + _END_WITHIN
-    for node, process in session.processes.items():
-        while sessions.is_running(process) and time.monotonic() < deadline:
-            time.sleep(0.005)
-        _signal(process, signal.SIGKILL)
-        while sessions.is_running(process):
-            time.sleep(0.005)
-        remove_leftovers(process.tiers, f"unix:{directory / node}.sock")
-    if (networks := networking.of_session(directory)) is not None:
-        networks.remove()
-    shutil.rmtree(directory, ignore_errors=True)
+def as_view(members: Sequence[Member]) -> View:
+    """Return the view of members that have just started."""
+    return View(Entry(member, 0, State.ALIVE) for member in members)
 
 
-def _signal(process: Process, number: signal.Signals) -> None:
-    try:
-        handle = os.pidfd_open(process.pid)
-    except ProcessLookupError:
-        return
-    try:
-        # The handle keeps the pid from being given away between the look and the signal.
-        if sessions.is_running(process):
-            signal.pidfd_send_signal(handle, number)
-    except ProcessLookupError:
-        pass
-    finally:
-        os.close(handle)
+def seeds(members: Sequence[Member]) -> tuple[str, ...]:
+    """Return the addresses of a few members, far from one another."""
+    return tuple(member.address for member in members[:: -(-len(members) // _SEEDS)])
 
 
-def remove_leftovers(tiers: Tiers, socket: str) -> None:
-    """Remove what an agent that was killed could not remove itself."""
-    for directory in (tiers.memory_dir, tiers.disk_dir):
-        shutil.rmtree(directory, ignore_errors=True)
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(socket.removeprefix("unix:"))
+def failure(failed: Mapping[str, Ready]) -> HoldfastError:
+    """Return the error that names the nodes without an agent, and what one of them said."""
+    first, *others = sorted(failed)
+    ready = failed[first]
+    who = f"the agent of {first} did not start"
+    if others:
+        who = f"the agents of {len(failed)} nodes did not start ({', '.join(sorted(failed))})"
+    kind = _KINDS.get(ready.kind, HoldfastError)
+    return kind(f"{who}: {ready.error}" if not others else f"{who}; {first}: {ready.error}")
 
 
-@contextlib.contextmanager
-def locked(parent: Path) -> Iterator[None]:
-    """Hold the directory of sessions while one is started or ended."""
-    sessions.make_private(parent)
-    descriptor = os.open(parent, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+def _end(recipe: Recipe, outcome: Outcome) -> None:
+    """Tell those to end who are ready: their launcher may not reach them any more."""
+    directory = contacts.Contacts(recipe.directory, recipe.config.deadline)
+    directory.stop(list(outcome.ready.values()), within=recipe.config.deadline)

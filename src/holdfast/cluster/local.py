@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import signal
 import tempfile
 from pathlib import Path
@@ -13,42 +12,55 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from .. import config as settings
+from .._core import Client
 from ..errors import BadInput
-from . import launch
+from ..membership.view import Member
+from . import contacts, launch
 from . import session as sessions
-from .launch import Launched, Recipe
+from .launchers.local import Local
+from .launchers.local import start as start_one
 from .networks import Networks
-from .session import Session
+from .node import place
+from .session import Tiers
+from .starting import Started, Starter
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+_JOIN_WITHIN = 10.0
 
 
 class Node:
     """One node of a local cluster."""
 
-    def __init__(self, launched: Launched) -> None:
-        self._launched = launched
+    def __init__(self, member: Member, starter: Starter) -> None:
+        self.member = member
+        self._starter = starter
 
     @property
     def name(self) -> str:
         """Its name, e.g. node-0."""
-        return self._launched.settings.node
+        return self.member.node
 
     @property
     def pid(self) -> int:
         """The process of its agent."""
-        return self._launched.process.pid
+        return self.member.pid
 
     @property
     def alive(self) -> bool:
         """Whether its agent runs (or is stopped, but not ended)."""
-        return self._launched.process.poll() is None
+        return self._starter.process.poll() is None
 
     @property
     def log(self) -> Path:
         """Where its agent writes what it has to say."""
-        return self._launched.log
+        return Path(place(self._starter.orders).log)
+
+    @property
+    def tiers(self) -> Tiers:
+        """The directories in which it keeps objects."""
+        return place(self._starter.orders).tiers
 
     def __repr__(self) -> str:
         return f"<{self.name} pid {self.pid}{'' if self.alive else ', dead'}>"
@@ -63,27 +75,26 @@ class LocalAgents:
     def __init__(self, nodes: int = 4, networks: Networks | None = None, **arguments: Any) -> None:
         self.config = settings.load(arguments=arguments).config
         self.networks = networks
+        launcher = Local(self.config, os.environ, nodes, networks)
         if self.config.run_dir:
             sessions.make_private(Path(self.config.run_dir))
         self.directory = Path(tempfile.mkdtemp(prefix="holdfast-", dir=self.config.run_dir or None))
-        self._launched: list[Launched] = []
         key = secrets.token_bytes(32)
-        self._recipe = Recipe(self.config, self.directory, key, nodes, True, networks)
+        self._recipe = launch.new_recipe(
+            self.directory, self.config, key, launcher.name, lifeline=True
+        )
         try:
-            self._session, self._launched = launch.start(self._recipe)
+            self._members, started = launch.start(self._recipe, launcher)
         except BaseException:
-            shutil.rmtree(self.directory, ignore_errors=True)
+            sessions.clear(self.directory)
             raise
+        self._starters = list(started.starters)
+        self._lives = list(self._members)
 
     @property
     def nodes(self) -> list[Node]:
         """The nodes, in order."""
-        return [Node(launched) for launched in self._launched]
-
-    @property
-    def session(self) -> Session:
-        """The session as it is now."""
-        return self._session
+        return [Node(*both) for both in zip(self._members, self._starters, strict=True)]
 
     def kill(self, node: int) -> None:
         """End the agent of a node at once, as a crash would (SIGKILL)."""
@@ -101,32 +112,35 @@ class LocalAgents:
 
     def restart(self, node: int) -> None:
         """Start a new agent on a node; it is a new member, and its node's objects are gone."""
-        old = self._at(node)
+        old, member = self._at(node), self._members[node]
         if old.process.poll() is None:
-            raise BadInput(f"{old.settings.node} is running; kill it before you restart it")
+            raise BadInput(f"{member.node} is running; kill it before you restart it")
         old.discard()
-        member = self._session.view.node(old.settings.node)
-        assert member is not None
         # The same port if it is still free: clients find the node where it was.
-        launched = self._recipe.launch(node, int(member.address.rpartition(":")[2]))
-        self._launched[node] = launched
-        view = self._session.view.replace(launched.wait_ready())
-        processes = self._session.processes | {old.settings.node: launched.as_process()}
-        self._session = replace(self._session, view=view, processes=processes)
-        sessions.write(self.directory, self._session)
-        launch.tell_view(view, self._recipe.key)
+        port = int(member.address.rpartition(":")[2])
+        starter = start_one(replace(old.orders, port=port), member.node, old.log, self.networks)
+        self._starters[node] = starter
+        outcome = Started([starter]).collect(self.config.start_within)
+        if outcome.failed:
+            raise launch.failure(outcome.failed)
+        newcomer = self._members[node] = outcome.ready[member.node]
+        self._lives.append(newcomer)
+        client, view = Client(self._recipe.key), launch.as_view(self._lives)
+        contacts.join(client, [newcomer], view, _JOIN_WITHIN)
+        contacts.tell(client, [one.member for one in self.nodes if one.alive], view)
 
     def close(self) -> None:
         """End all agents and remove everything."""
-        for launched in self._launched:
-            launched.discard()
-        self._launched.clear()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        for starter in self._starters:
+            starter.discard()
+        self._starters.clear()
+        self._members.clear()
+        sessions.clear(self.directory)
 
-    def _at(self, node: int) -> Launched:
-        if not 0 <= node < len(self._launched):
-            raise BadInput(f"there is no node {node}; this cluster has {len(self._launched)}")
-        return self._launched[node]
+    def _at(self, node: int) -> Starter:
+        if not 0 <= node < len(self._starters):
+            raise BadInput(f"there is no node {node}; this cluster has {len(self._starters)}")
+        return self._starters[node]
 
     def __enter__(self) -> Self:
         return self

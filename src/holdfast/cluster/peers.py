@@ -1,151 +1,107 @@
-"""The agents of a session as a client sees them: who owns a key, and how to reach whom."""
+"""The agents of a session as a client reaches them."""
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
-from .._core import Client, Ring
 from ..config import Config
-from ..errors import BadInput, HoldfastError, NoSession, NotEnoughNodes, TryAgain
-from ..membership.view import Member, View
-from . import session as sessions
-from .avoid import Avoided
+from ..errors import BadInput, HoldfastError, NoSession, TryAgain
+from ..membership import view as views
+from ..membership.view import Member
+from .contacts import Contacts
+from .messages import ViewReply, ViewRequest
+from .node import own_name
+from .routing import Routing
 
-#: How many owners are looked up at first; a key is rarely sought further.
-_FIRST = 4
-#: Most objects have at least this many copies.
-_LIKELY = 2
-#: A view is asked for at most this often, however many requests fail.
-_REFRESH_EVERY = 0.2
-
-
-class _Routes:
-    """A view and what follows from it; replaced as a whole, so threads see one or the other."""
-
-    def __init__(self, view: View, virtual_nodes: int) -> None:
-        self.view = view
-        self.members = {member.node: member for member in view.members}
-        self.by_address = {
-            address: member
-            for member in view.members
-            for address in (member.address, member.socket)
-        }
-        self.ring = Ring(list(self.members), virtual_nodes)
-
-    def owners(self, key: bytes, count: int) -> list[Member]:
-        return [self.members[node] for node in self.ring.owners(key, count)]
+#: A member that fails us is reported within this time or not at all, in seconds.
+_DOUBT_WITHIN = 0.2
 
 
 class Peers:
-    """Routing for one client: a view, its ring, and the nodes to avoid. Safe for threads."""
+    """Connections of one client, and where to turn with a key. Safe for threads."""
 
     def __init__(self, directory: Path, config: Config, node: str = "") -> None:
-        session = sessions.read(directory)
-        self._virtual_nodes = session.virtual_nodes
-        self.deadline = config.deadline
-        self.client = Client(sessions.read_key(directory))
-        self._avoided = Avoided(config.avoid)
-        self._refreshed = 0.0
-        view = session.view
         wanted = node or config.node
-        if wanted and view.node(wanted) is None:
-            names = ", ".join(member.node for member in view.members)
-            raise BadInput(f"there is no node {wanted!r} in this session; it has {names}")
-        if not view.members:
+        contacts = Contacts(directory, config.deadline)
+        view = contacts.view(wanted or own_name())
+        names = [member.node for member in view.live()]
+        if not names:
             raise NoSession(f"session {directory.name!r} has no agents; start it again")
-        self.node = wanted or view.members[0].node
-        self._routes = _Routes(view, self._virtual_nodes)
-        self.refresh()
+        # One whose agent died will do: others serve in its place, and it may be back.
+        known = {*names, *(member.node for member in view.lost())}
+        if wanted and wanted not in known:
+            raise BadInput(
+                f"there is no node {wanted!r} in this session; it has {', '.join(sorted(known))}"
+            )
+        here = [agent.member.node for agent in contacts.agents]
+        own = next(name for name in (own_name(), *here, *names) if name in names)
+        self.deadline = config.deadline
+        self.patience = config.patience
+        self.client = contacts.client
+        self.routing = Routing(
+            view, contacts.session.virtual_nodes, wanted or own, here, config.avoid
+        )
+        self._merging = threading.Lock()
+        self._known = ViewRequest()
 
     @property
-    def view(self) -> View:
-        """The members as last heard."""
-        return self._routes.view
+    def node(self) -> str:
+        """The node that this client goes through."""
+        return self.routing.node
 
-    def refresh(self, now_or_never: bool = False) -> bool:
-        """Ask an agent for its view, the local one first; tells whether it was news.
-
-        Done at most so often, unless a decision hangs on it (`now_or_never`).
-        """
-        now = time.monotonic()
-        if now - self._refreshed < _REFRESH_EVERY and not now_or_never:
-            return False
-        self._refreshed = now
-        local_first = sorted(self.view.members, key=lambda member: member.node != self.node)
-        for member in local_first:
-            if self._avoids(member):
-                continue
+    def refresh(self) -> bool:
+        """Ask an agent for its view, the local one first; tells whether it changed who lives."""
+        for member in self.routing.informants(time.monotonic()):
             try:
-                answer = self.client.call(
-                    self.address(member), "agent", "view", b"", deadline=self.deadline
-                )
+                return self._ask_view(member)
             except TryAgain:
-                self._avoided.add(member.node, time.monotonic())
-                continue
-            view = msgspec.msgpack.decode(answer, type=View)
-            if view == self.view or not view.members:
-                return False
-            for newcomer in set(view.members) - set(self.view.members):
-                self._avoided.remove(newcomer.node)
-            self._routes = _Routes(view, self._virtual_nodes)
-            return True
+                self.routing.avoid(member, time.monotonic())
         return False
 
-    def address(self, member: Member) -> str:
-        """Return how to reach a member: the Unix socket of our own node, TCP for the others."""
-        return member.socket if member.node == self.node else member.address
+    def _ask_view(self, member: Member) -> bool:
+        answer = self.client.call(
+            self.routing.address(member),
+            "agent",
+            "view",
+            msgspec.msgpack.encode(self._known),
+            deadline=self.deadline,
+        )
+        reply = msgspec.msgpack.decode(answer, type=ViewReply)
+        with self._merging:
+            self._known = ViewRequest(reply.member, reply.changes)
+            changed = self.routing.merge(reply.entries)
+            agreed = not reply.entries or self.routing.agrees(reply.entries)
+        if not agreed:
+            self.merge(member)
+        return changed
 
-    def owners(self, key: bytes, count: int) -> list[Member]:
-        """Return the first `count` nodes on the ring for `key`."""
-        return self._routes.owners(key, count)
-
-    def candidates(self, key: bytes, local_first: bool = False) -> Iterator[Member]:
-        """Yield the owners in order, then every member; those to avoid come last.
-
-        Our own node comes first where it is likely to have a copy, or where that is asked for.
-        """
-        routes = self._routes
-        first = routes.ring.owners(key, _FIRST)
-        if self.node in first[:_LIKELY] or (local_first and self.node in routes.members):
-            first = [self.node, *(node for node in first if node != self.node)]
-        if self._avoided:
-            nodes = dict.fromkeys([*first, *routes.ring.owners(key, len(routes.members))])
-            yield from sorted((routes.members[node] for node in nodes), key=self._avoids)
-            return
-        for node in first:
-            yield routes.members[node]
-        if len(routes.members) > len(first):
-            everybody = routes.owners(key, len(routes.members))
-            yield from (member for member in everybody if member.node not in first)
-
-    def choose(self, key: bytes, copies: int, failed: Mapping[str, HoldfastError]) -> list[Member]:
-        """Return the owners for a put: not those who `failed` it, others to avoid only at need."""
-        routes = self._routes
-        left = [m for m in routes.owners(key, len(routes.members)) if m.node not in failed]
-        if len(left) < copies:
-            cause = "".join(f"; {node}: {error}" for node, error in failed.items())
-            raise NotEnoughNodes(
-                f"{copies} copies need as many nodes, and {len(left)} of "
-                f"{len(routes.members)} are there{cause}"
+    def merge(self, member: Member) -> bool:
+        """Exchange views with a member; tells whether ours changed who lives."""
+        with contextlib.suppress(HoldfastError):
+            message = msgspec.msgpack.encode(self.routing.entries())
+            answer = self.client.call(
+                self.routing.address(member), "agent", "join", message, deadline=self.deadline
             )
-        return sorted(left, key=self._avoids)[:copies] if self._avoided else left[:copies]
+            with self._merging:
+                return self.routing.merge(views.decode(answer))
+        return False
 
-    def node_at(self, error: HoldfastError) -> str:
-        """Return the node where an error happened, as far as it is known."""
-        at = getattr(error, "at", "")
-        member = self._routes.by_address.get(at)
-        return member.node if member is not None else at
-
-    def failed(self, error: HoldfastError) -> Member | None:
-        """Note who failed a request, by where the error happened; gives the member if known."""
-        member = self._routes.by_address.get(getattr(error, "at", ""))
-        if member is not None:
-            self._avoided.add(member.node, time.monotonic())
-        return member
-
-    def _avoids(self, member: Member) -> bool:
-        return (member.node, time.monotonic()) in self._avoided
+    def doubt(self, member: Member) -> None:
+        """Tell an agent, the local one if it is not the one, that a member failed us."""
+        now = time.monotonic()
+        for agent in sorted(self.routing.live, key=lambda other: other.node != self.node):
+            if agent.number != member.number and not self.routing.avoids(agent, now):
+                with contextlib.suppress(HoldfastError):
+                    self.client.call(
+                        self.routing.address(agent),
+                        "agent",
+                        "doubt",
+                        msgspec.msgpack.encode(member.number),
+                        deadline=_DOUBT_WITHIN,
+                    )
+                return

@@ -1,25 +1,59 @@
-"""A session on this host: a private directory with the job key, the sockets and who runs.
+"""A session on one host: a private directory with the job key, the sockets and who runs here.
 
 ::
 
     <run_dir>/<session>/        mode 0700
         key                     the job key, mode 0600
-        session.json            members and their processes
+        session.json            name, ring, and where it was started
+        node-0.json             an agent of this host: written by itself when it listens,
+                                removed when it ends
         node-0.sock, node-0.log, ...
+
+The host where `holdfast up` ran is the session's home. A home stays until `holdfast down`; on other
+hosts the last agent to end takes the directory with it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
-import tempfile
-from pathlib import Path
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ..config import Config
 from ..errors import BadInput, Damaged, NoSession, Refused
-from ..membership.view import View
+from ..membership.view import Member
+from .processes import Process
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Place = str | Path  # agents do without pathlib, which takes long to import
+
+
+_SESSION = "session.json"
+
+
+class Home(msgspec.Struct, frozen=True):
+    """What only the host knows where the session was started."""
+
+    config: Config  # with which agents start that are missing
+    nodes: tuple[str, ...]  # that have an agent, or should have
+    seeds: tuple[str, ...] = ()  # addresses of a few agents: perhaps none runs on this host
+    processes: tuple[Process, ...] = ()  # that live as long as their agents: srun
+
+
+class Session(msgspec.Struct, frozen=True):
+    """What `session.json` holds."""
+
+    name: str
+    created: float
+    virtual_nodes: int  # of the ring: all clients must agree
+    launcher: str
+    home: Home | None = None
 
 
 class Tiers(msgspec.Struct, frozen=True):
@@ -28,40 +62,48 @@ class Tiers(msgspec.Struct, frozen=True):
     memory_dir: str
     disk_dir: str
 
+    def remove(self) -> None:
+        """Remove what an agent that was killed left there."""
+        for directory in (self.memory_dir, self.disk_dir):
+            remove_tree(directory)
 
-class Process(msgspec.Struct, frozen=True):
-    """The process behind a member."""
 
-    pid: int
-    started: int  # clock ticks since boot: a pid alone may be somebody else's by now
+class AgentFile(msgspec.Struct, frozen=True):
+    """What `<node>.json` holds: an agent of this host."""
+
+    member: Member
+    process: Process
     tiers: Tiers
 
 
-class Session(msgspec.Struct, frozen=True):
-    """What `session.json` holds."""
-
-    name: str
-    created: float
-    view: View
-    processes: dict[str, Process]  # by node
-    virtual_nodes: int  # of the ring: all clients must agree
-
-
-def run_dir(config: Config) -> Path:
+def run_dir(config: Config) -> str:
     """Return the directory of sessions, private to this user."""
     if config.run_dir:
-        return Path(config.run_dir)
+        return config.run_dir
     base = os.environ.get("XDG_RUNTIME_DIR")
-    if base and Path(base).is_dir():
-        return Path(base) / "holdfast"
-    return Path(tempfile.gettempdir()) / f"holdfast-{os.getuid()}"
+    # A batch job inherits the variable from a host whose login session made that directory.
+    if base and "SLURM_JOB_ID" not in os.environ and os.path.isdir(base):
+        return os.path.join(base, "holdfast")
+    return os.path.join(temporary(), f"holdfast-{os.getuid()}")
 
 
-def make_private(path: Path) -> None:
+def directory(config: Config) -> Path:
+    """Return the directory of the session that is set."""
+    from pathlib import Path  # noqa: PLC0415
+
+    return Path(run_dir(config), config.session)
+
+
+def temporary() -> str:
+    """Return the directory for temporary files; `tempfile` takes long to import."""
+    return os.environ.get("TMPDIR") or "/tmp"  # noqa: S108
+
+
+def make_private(path: Place) -> None:
     """Make directory `path`, or check that it is ours alone."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        info = path.lstat()
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        info = os.lstat(path)
     except OSError as error:
         raise BadInput(
             f"no session can lie in {path}: {error.strerror}; set another run_dir"
@@ -70,63 +112,106 @@ def make_private(path: Path) -> None:
         raise Refused(f"{path} must be a directory of yours with mode 0700; set another run_dir")
 
 
-def write(directory: Path, session: Session) -> None:
+@contextlib.contextmanager
+def locked(directory: Place, wait: bool = True) -> Iterator[None]:
+    """Hold a directory; without `wait`, BlockingIOError says that somebody else does."""
+    import fcntl  # noqa: PLC0415 - clients lock nothing
+
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def make(directory: Place, session: Session, key: bytes) -> None:
+    """Make the directory of a session."""
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    _replace(os.path.join(directory, "key"), key.hex().encode())
+    write(directory, session)
+
+
+def write(directory: Place, session: Session) -> None:
     """Replace the session's file as a whole."""
-    temporary = directory / f"session.json.{os.getpid()}"
-    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(session), indent=2))
-    temporary.replace(directory / "session.json")
+    _replace(os.path.join(directory, _SESSION), _readable(session))
 
 
-def read(directory: Path) -> Session:
+def read(directory: Place) -> Session:
     """Read the session in `directory`."""
+    path = os.path.join(directory, _SESSION)
     try:
-        text = (directory / "session.json").read_bytes()
+        return msgspec.json.decode(_read(path), type=Session)
     except (FileNotFoundError, NotADirectoryError):
-        raise NoSession(
-            f"no session {directory.name!r} in {directory.parent}; `holdfast up` starts one"
-        ) from None
-    try:
-        return msgspec.json.decode(text, type=Session)
+        parent, name = os.path.split(directory)
+        raise NoSession(f"no session {name!r} in {parent}; `holdfast up` starts one") from None
     except msgspec.DecodeError as error:
         raise Damaged(
-            f"{directory / 'session.json'} is not a session file ({error}); "
-            "end its agents and remove the directory"
+            f"{path} is not a session file ({error}); end its agents and remove the directory"
         ) from None
 
 
-def read_key(directory: Path) -> bytes:
+def read_key(directory: Place) -> bytes:
     """Read the job key, which must be nobody else's to read."""
-    path = directory / "key"
+    path = os.path.join(directory, "key")
     try:
-        info = path.lstat()
+        info = os.lstat(path)
     except FileNotFoundError:
         raise NoSession(f"{path} is missing; start the session again") from None
     if info.st_uid != os.getuid() or info.st_mode & 0o077:
         raise Refused(f"{path} must be yours with mode 0600; others may have read the job key")
     try:
-        return bytes.fromhex(path.read_text())
+        return bytes.fromhex(_read(path).decode())
     except ValueError:
         raise Damaged(f"{path} does not hold a job key; start the session again") from None
 
 
-def write_key(directory: Path, key: bytes) -> None:
-    """Store the job key, readable by us only from its first byte on."""
-    descriptor = os.open(directory / "key", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(key.hex())
+def write_agent(directory: Place, agent: AgentFile) -> None:
+    """Say that an agent listens on this host."""
+    _replace(os.path.join(directory, f"{agent.member.node}.json"), _readable(agent))
 
 
-def start_time(pid: int) -> int | None:
-    """Clock ticks since boot at which process `pid` started; None if it has ended."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    # The name, in parentheses, may itself contain any character.
-    fields = text.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[19])
+def agents(directory: Place) -> list[AgentFile]:
+    """Return the agents of this host by node: those that run, and those that were killed."""
+    found = []
+    with contextlib.suppress(FileNotFoundError):
+        for name in sorted(os.listdir(directory)):
+            if name.endswith(".json") and name != _SESSION:
+                with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
+                    text = _read(os.path.join(directory, name))
+                    found.append(msgspec.json.decode(text, type=AgentFile))
+    return found
 
 
-def is_running(process: Process) -> bool:
-    """Whether that very process still runs."""
-    return start_time(process.pid) == process.started
+def clear(directory: Place) -> None:
+    """Remove all that a session left on this host; its agents have ended."""
+    for agent in agents(directory):
+        agent.tiers.remove()
+    remove_tree(str(directory))
+
+
+def remove_tree(directory: str) -> None:
+    """Remove a directory and all below it, if it is there."""
+    if os.path.lexists(directory):
+        import shutil  # noqa: PLC0415 - takes long to import, and is rarely needed
+
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _readable(value: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2)
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _replace(path: str, content: bytes) -> None:
+    """Write a file as a whole, readable by us only from its first byte on."""
+    # Does not end in .json: whoever lists the directory must not take it for an agent's.
+    temporary_path = f"{path}.{os.getpid()}"
+    descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    os.replace(temporary_path, path)

@@ -1,33 +1,201 @@
-"""A view: the members that an agent or a client knows of."""
+"""A view: who belongs to a session, as far as an agent or a client knows.
+
+A view is a merge, not a sequence: of two entries for the same member the greater one wins, so all
+who have heard the same things hold the same view, in whatever order they heard them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from typing import Annotated
+
 import msgspec
 
+from .._core import xxh3_64
+from ..errors import BadInput
 
-class Member(msgspec.Struct, frozen=True):
+#: The role of members that own no objects.
+SPARE = "spare"
+
+
+class State(IntEnum):
+    """What is believed of a member; the greater of two beliefs wins."""
+
+    ALIVE = 0
+    SUSPECT = 1
+    DEAD = 2
+
+
+class Member(msgspec.Struct, frozen=True, omit_defaults=True):
     """One life of one node's agent; a restart is a new member."""
 
     node: str
-    number: int  # drawn at random at the start
+    number: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # drawn at random at the start
+    started: int  # nanoseconds since the epoch
     address: str  # for other nodes
     socket: str  # for processes on its host
     pid: int
+    role: str = "compute"  # or staging, or spare
+    host: str = ""
+    rack: str = ""
 
 
-class View(msgspec.Struct, frozen=True):
-    """The members of a session, and those that were lost and replaced."""
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """What is known of a member; the greater (incarnation, state) wins."""
 
-    members: tuple[Member, ...] = ()
-    lost: tuple[Member, ...] = ()
+    member: Member
+    incarnation: Annotated[int, msgspec.Meta(ge=0)]  # only the member itself raises it
+    state: State
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[Entry])
+
+
+def encode(entries: list[Entry]) -> bytes:
+    """Write entries as a message."""
+    return _encoder.encode(entries)
+
+
+def decode(message: bytes) -> list[Entry]:
+    """Read entries from a message."""
+    try:
+        return _decoder.decode(message)
+    except msgspec.DecodeError as error:
+        raise BadInput(
+            f"the message is not a list of members ({error}); versions may differ"
+        ) from None
+
+
+class View:
+    """The merge of all entries heard.
+
+    Of several members of one node only the latest to start counts: whoever restarts has ended its
+    earlier life, known to be dead or not.
+
+    A view may stand on a `base` that nobody changes any more and keeps only what differs from it:
+    ten thousand simulated views share their beginning.
+    """
+
+    def __init__(self, entries: Iterable[Entry] = (), base: View | None = None) -> None:
+        self._base = base
+        self._entries: dict[int, Entry] = {}
+        self._latest: dict[str, Member] = {}  # by node
+        self._gone: set[int] = set(base._gone) if base else set()  # numbers of those lost
+        self._live: list[Member] | None = base.live() if base else None
+        self._size = base.size if base else 0
+        self._identity = base.identity if base else 0
+        self.merge(entries)
+
+    @property
+    def identity(self) -> int:
+        """A hash of the live members: equal for views that agree on them.
+
+        It is the exclusive or of their hashes, so that a change costs the same in any cluster.
+        """
+        return self._identity
+
+    @property
+    def size(self) -> int:
+        """How many members live."""
+        return self._size
+
+    def merge(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Take in `entries` and return those that were news."""
+        return [entry for entry in entries if self._take(entry)]
+
+    def get(self, number: int) -> Entry | None:
+        """Return what is known of member `number`."""
+        entry = self._entries.get(number)
+        if entry is None and self._base:
+            return self._base.get(number)
+        return entry
+
+    def entries(self) -> list[Entry]:
+        """Return what is known of every member, dead ones too."""
+        return list(self._all())
+
+    def changes(self) -> list[Entry]:
+        """Return what is known beyond the base."""
+        return list(self._entries.values())
+
+    def live(self) -> list[Member]:
+        """Return the members that are alive or suspect, by node; do not change the list."""
+        if self._live is None:
+            gone = self._gone
+            live = (e.member for e in self._all() if e.member.number not in gone)
+            self._live = sorted(live, key=lambda member: member.node)
+        return self._live
+
+    def owners_pool(self) -> list[Member]:
+        """Return the live members that may own objects: all but spares."""
+        return [member for member in self.live() if member.role != SPARE]
+
+    def lost(self) -> list[Member]:
+        """Return the members that died or gave way to a later one of their node."""
+        lost = (entry.member for entry in map(self.get, self._gone) if entry)
+        return sorted(lost, key=lambda m: (m.node, m.started, m.number))
 
     def node(self, name: str) -> Member | None:
-        """Return the member that runs on node `name`."""
-        return next((member for member in self.members if member.node == name), None)
+        """Return the live member of node `name`."""
+        member = self.latest(name)
+        return member if member and member.number not in self._gone else None
 
-    def replace(self, member: Member) -> View:
-        """Return the view after `member` took the place of its node's earlier one."""
-        old = tuple(m for m in self.members if m.node == member.node and m.number != member.number)
-        rest = tuple(m for m in self.members if m.node != member.node)
-        members = tuple(sorted((*rest, member), key=lambda m: m.node))
-        return View(members, self.lost + old)
+    def latest(self, name: str) -> Member | None:
+        """Return the latest member of node `name` that is known of, dead or alive."""
+        member = self._latest.get(name)
+        if member is None and self._base:
+            return self._base.latest(name)
+        return member
+
+    def is_live(self, member: Member) -> bool:
+        """Whether `member` is alive or suspect, and the latest of its node."""
+        number = member.number
+        return number not in self._gone and self.get(number) is not None
+
+    def encode(self) -> bytes:
+        """Write the whole view as a message."""
+        return encode(self.entries())
+
+    @classmethod
+    def decode(cls, message: bytes) -> View:
+        """Read a view from a message."""
+        return cls(decode(message))
+
+    def _take(self, entry: Entry) -> bool:
+        member = entry.member
+        old = self.get(member.number)
+        if old and (entry.incarnation, entry.state) <= (old.incarnation, old.state):
+            return False
+        before = self.node(member.node)
+        self._entries[member.number] = entry
+        self._place(member, entry.state)
+        after = self.node(member.node)
+        if before is not after:
+            for changed in filter(None, (before, after)):
+                self._identity ^= xxh3_64(changed.number.to_bytes(8, "little"))
+            self._size += (after is not None) - (before is not None)
+            self._live = None
+        return True
+
+    def _place(self, member: Member, state: State) -> None:
+        """Count `member` among the live or the lost of its node."""
+        latest = self.latest(member.node)
+        if latest is None or (member.started, member.number) > (latest.started, latest.number):
+            if latest is not None:
+                self._gone.add(latest.number)
+            self._latest[member.node] = latest = member
+        if state is State.DEAD or latest.number != member.number:
+            self._gone.add(member.number)
+        else:
+            self._gone.discard(member.number)
+
+    def _all(self) -> Iterator[Entry]:
+        if self._base:
+            for entry in self._base._all():
+                yield self._entries.get(entry.member.number, entry)
+            known = self._base
+            yield from (e for n, e in self._entries.items() if known.get(n) is None)
+        else:
+            yield from self._entries.values()

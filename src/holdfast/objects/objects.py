@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import msgspec
 
 from .. import _core
 from ..cluster.peers import Peers
-from ..errors import (
-    BadInput,
-    Busy,
-    Damaged,
-    Full,
-    HoldfastError,
-    NotFound,
-    TryAgain,
-    Unavailable,
-)
+from ..errors import BadInput, HoldfastError, TryAgain
+from .steps import Client, Doubt, Drop, Look, Merge, Put, Refresh, Sleep, Step, Steps, Verify
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -30,6 +23,7 @@ T = TypeVar("T")
 TierName = Literal["memory", "disk"]
 _TIERS = {"memory": _core.Tier.MEMORY, "disk": _core.Tier.DISK}
 MAX_KEY = 4096
+MAX_COPIES = 16
 
 
 class ObjectInfo(msgspec.Struct, frozen=True):
@@ -53,52 +47,31 @@ class Objects:
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
+        self._steps = Client(peers.routing, time.monotonic, random.Random(), peers.patience)
 
     def put(
         self, key: str | bytes, data: Buffer, copies: int = 2, tier: TierName = "memory"
     ) -> None:
         """Store `data` under `key` on `copies` nodes; when this returns, all have verified it.
 
-        A key is written once: the same bytes again are fine, other bytes raise `KeyExists`.
+        A key is written once: the same bytes again are fine, other bytes raise `KeyExists`, and so
+        does a key that was dropped.
         """
         name = encode_key(key)
         if tier not in _TIERS:
             raise BadInput(f"there is no tier {tier!r}; use 'memory' or 'disk'")
-        if not isinstance(copies, int) or copies < 1:
-            raise BadInput(f"{copies!r} copies; ask for a whole number, at least 1")
-        failed: dict[str, HoldfastError] = {}
-        damaged = False
-        patience = time.monotonic() + self._peers.deadline * copies
-        while True:
-            first, *others = self._peers.choose(name, copies, failed)
-            addresses = [self._peers.address(first), *(other.address for other in others)]
-            try:
-                self._peers.client.put(
-                    addresses, name, data, _TIERS[tier], deadline=self._peers.deadline
-                )
-            except Busy:
-                # Two writers of one key: each lets go at once, so one of them gets through.
-                if time.monotonic() > patience:
-                    raise
-                time.sleep(random.uniform(0.001, 0.02))
-            except TryAgain as error:
-                member = self._peers.failed(error)
-                if member is None:
-                    raise
-                failed[member.node] = error
-                self._peers.refresh()
-            except (Full, Damaged) as error:
-                # A copy from before that went bad has been dropped by now: once more is enough.
-                if isinstance(error, Full) or damaged:
-                    error.args = (f"{self._peers.node_at(error)}: {error}",)
-                    raise
-                damaged = True
-            except (TypeError, BufferError) as error:
-                raise BadInput(
-                    f"the data of {key!r} must be a contiguous buffer: {error}"
-                ) from None
-            else:
-                return
+        if not isinstance(copies, int) or not 1 <= copies <= MAX_COPIES:
+            raise BadInput(f"{copies!r} copies; ask for a whole number from 1 to {MAX_COPIES}")
+        client, address = self._peers.client, self._peers.routing.address
+
+        def put(step: Put) -> None:
+            chain = [address(step.chain[0]), *(member.address for member in step.chain[1:])]
+            client.put(chain, step.owners, name, data, _TIERS[tier], deadline=self._peers.deadline)
+
+        try:
+            self._drive(self._steps.put(name, copies), put)
+        except (TypeError, BufferError) as error:
+            raise BadInput(f"the data of {key!r} must be a contiguous buffer: {error}") from None
 
     def get(self, key: str | bytes) -> bytes:
         """Return the bytes of an object."""
@@ -135,77 +108,80 @@ class Objects:
     def list(self, prefix: str | bytes = "") -> Listing:
         """List the objects whose keys start with `prefix`, on all nodes that answer."""
         start = prefix.encode() if isinstance(prefix, str) else prefix
+        routing = self._peers.routing
         found: dict[bytes, _core.ObjectInfo] = {}
         missing = []
-        for member in self._peers.view.members:
+        for member in routing.live:
             try:
                 after, more = b"", True
                 while more:
                     page, more = self._peers.client.list_page(
-                        self._peers.address(member), start, after, deadline=self._peers.deadline
+                        routing.address(member), start, after, deadline=self._peers.deadline
                     )
                     found.update((info.key, info) for info in page)
                     after = page[-1].key if page else after
-            except TryAgain as error:
-                self._peers.failed(error)
+            except TryAgain:
+                routing.avoid(member, time.monotonic())
                 missing.append(member.node)
         listing = Listing(_public(found[key]) for key in sorted(found))
         listing.missing = tuple(missing)
         return listing
 
     def drop(self, key: str | bytes) -> None:
-        """Remove an object from all nodes; `Unavailable` names nodes that may still hold it."""
+        """Remove an object for ever; its key cannot be written again.
+
+        When this returns, its owners have dropped it, and nobody gets it any more while one of
+        them lives; copies elsewhere go as their nodes hear of it.
+        """
         name = encode_key(key)
-        dropped, missing = False, []
-        for member in self._peers.view.members:
-            try:
-                self._peers.client.drop(
-                    self._peers.address(member), name, deadline=self._peers.deadline
-                )
-                dropped = True
-            except NotFound:
-                continue
-            except Unavailable as error:
-                self._peers.failed(error)  # the agent is gone, and its copies with it
-            except TryAgain as error:
-                self._peers.failed(error)
-                missing.append(member.node)
-        if missing:
-            raise Unavailable(f"{key!r} may still be on {_names(missing)}, which did not answer")
-        if not dropped:
-            raise NotFound(f"{key!r} is on no node")
+        client, deadline = self._peers.client, self._peers.deadline
+        copies = self.stat(key).copies
+
+        def drop(step: Drop) -> None:
+            address = self._peers.routing.address(step.member)
+            client.drop(address, name, step.owners, deadline=deadline)
+
+        self._drive(self._steps.drop(name, copies), drop)
 
     def _find(self, name: bytes, ask: Callable[[str], T], local_first: bool = False) -> T:
-        """Ask for an object where it should be, then everywhere (rule 7 of the design)."""
-        missing: list[str] = []
-        for member in self._peers.candidates(name, local_first):
-            address = self._peers.address(member)
-            try:
-                return ask(address)
-            except NotFound:
-                continue
-            except TryAgain as error:
-                self._peers.failed(error)
-                missing.append(member.node)
-            except Damaged:
-                # On its way or at rest? Its agent looks again, and drops a copy that is bad.
-                self._verify(address, name)
-                missing.append(member.node)
-        if self._peers.refresh(now_or_never=True):
-            return self._find(name, ask, local_first)  # members that we did not know
-        lost = [f"{member.node} (lost)" for member in self._peers.view.lost]
-        key = name.decode(errors="replace")
-        if missing or lost:
-            raise Unavailable(
-                f"'{key}' was not found, but {_names(missing + lost)} may have held it"
-            )
-        raise NotFound(f"'{key}' is on no node")
+        address = self._peers.routing.address
 
-    def _verify(self, address: str, name: bytes) -> None:
+        def act(step: Look | Verify) -> T | None:
+            if isinstance(step, Look):
+                return ask(address(step.member))
+            with contextlib.suppress(HoldfastError):
+                self._peers.client.verify(address(step.member), name, deadline=self._peers.deadline)
+            return None
+
+        return cast(T, self._drive(self._steps.find(name, local_first), act))
+
+    def _drive(self, steps: Steps, act: Callable[[Any], object]) -> object:
+        """Carry out steps; `act` does those that are about the object."""
         try:
-            self._peers.client.verify(address, name, deadline=self._peers.deadline)
-        except HoldfastError:
-            return
+            step = next(steps)
+            while True:
+                try:
+                    result = self._carry_out(step, act)
+                except HoldfastError as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(result)
+        except StopIteration as end:
+            return cast(object, end.value)
+
+    def _carry_out(self, step: Step, act: Callable[[Any], object]) -> object:
+        match step:
+            case Refresh():
+                return self._peers.refresh()
+            case Merge(member):
+                return self._peers.merge(member)
+            case Doubt(member):
+                self._peers.doubt(member)
+            case Sleep(seconds):
+                time.sleep(seconds)
+            case _:
+                return act(step)
+        return None
 
 
 def encode_key(key: str | bytes) -> bytes:
@@ -230,7 +206,3 @@ def _map(descriptor: int, size: int) -> memoryview:
         return memoryview(mmap(descriptor, size, access=ACCESS_READ) if size else b"")
     finally:
         os.close(descriptor)
-
-
-def _names(nodes: list[str]) -> str:
-    return ", ".join(nodes)

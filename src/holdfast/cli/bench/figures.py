@@ -32,6 +32,11 @@ def at_least(name: str, value: float | None, limit: float, unit: str, compared_w
     return Figure(name, value, unit, f"at least {limit:g}", met, compared_with)
 
 
+def exactly(name: str, value: float, wanted: float, unit: str) -> Figure:
+    """Return a figure that must be `wanted`."""
+    return Figure(name, value, unit, f"{wanted:g}", value == wanted, "")
+
+
 def shown(name: str, value: float, unit: str, compared_with: str = "") -> Figure:
     """Return a figure that is only reported."""
     return Figure(name, value, unit, "", None, compared_with)

@@ -84,3 +84,19 @@ def client(core: int, name: str, *arguments: str | int, stdin: bytes = b"") -> P
     if done.returncode != 0:
         raise HoldfastError(f"the program {name} failed: {done.stderr.decode().strip()}")
     return msgspec.json.decode(done.stdout, type=Pace)
+
+
+class _Lookup(msgspec.Struct, frozen=True):
+    nanoseconds: float
+
+
+def lookup_seconds(nodes: int, virtual_nodes: int) -> float:
+    """Return the seconds of one lookup of an owner on a ring of that size, in C++."""
+    with on_core(two_cores()[1]):
+        done = subprocess.run(
+            [program("ring_lookup"), str(nodes), str(virtual_nodes)],
+            capture_output=True,
+            timeout=60,
+            check=True,
+        )
+    return msgspec.json.decode(done.stdout, type=_Lookup).nanoseconds * 1e-9

@@ -14,7 +14,11 @@ from time import perf_counter
 
 from .... import config as settings
 from ...._core import Client
-from ....cluster.launch import Recipe
+from ....cluster import session as sessions
+from ....cluster.launch import new_recipe
+from ....cluster.launchers import local
+from ....cluster.settings import Orders
+from ....cluster.starting import Started
 from ..figures import at_most
 from ..measure import interleave
 from ..programs import on_core, two_cores
@@ -29,20 +33,23 @@ def run() -> Part:
     with tempfile.TemporaryDirectory(prefix="holdfast-") as directory:
         key = secrets.token_bytes(32)
         config = settings.load(arguments={"memory": "64 MiB", "disk": "64 MiB"}).config
-        recipe = Recipe(config, Path(directory), key, nodes=1, lifeline=True)
+        place = Path(directory)
+        recipe = new_recipe(place, config, key, "local", lifeline=True)
+        sessions.make(place, recipe.session, key)
+        orders = recipe.orders(here=True, agents=1)
         sizes: list[float] = []
         client = Client(key)
 
         def agent() -> float:
             start = perf_counter()
-            launched = recipe.launch(0)
+            started = Started([local.start(orders, "node-0", place / "log")])
             try:
-                member = launched.wait_ready()
+                member = started.collect(config.start_within).ready["node-0"]
                 client.call(member.socket, "agent", "view", b"")
                 seconds = perf_counter() - start
                 sizes.append(_resident(member.pid))
             finally:
-                launched.discard()
+                started.abandon()
             return seconds
 
         def bare() -> float:
@@ -52,7 +59,7 @@ def run() -> Part:
 
         with on_core(two_cores()[0]):
             times = interleave({"bare": bare, "agent": agent})
-        opened, notes = _opened(recipe, Path(directory))
+        opened, notes = _opened(orders, place)
     bare_python, ratio = "python -c pass", times.ratio("agent", "bare")
     return Part(
         [
@@ -72,7 +79,7 @@ def _resident(pid: int) -> float:
     return int(match[1]) * 1024
 
 
-def _opened(recipe: Recipe, directory: Path) -> tuple[float | None, list[str]]:
+def _opened(orders: Orders, directory: Path) -> tuple[float | None, list[str]]:
     """Files that an agent opens beyond those of the bare interpreter, as strace counts them."""
     if shutil.which("strace") is None:
         return None, ["Files were not counted: install Debian's strace (`scripts/packages bench`)."]
@@ -84,13 +91,13 @@ def _opened(recipe: Recipe, directory: Path) -> tuple[float | None, list[str]]:
 
     subprocess.run([*strace, *_BARE], check=True)
     bare = count()
-    launched = recipe.launch(0, under=strace)
+    starter = local.start(orders, "node-0", directory / "log", under=strace)
     try:
-        launched.wait_ready()
+        Started([starter]).collect(orders.config.start_within)
         opened = count()
-        assert launched.process.stdin is not None
-        launched.process.stdin.close()  # ends the agent, and with it strace
-        launched.process.wait(10)
+        assert starter.process.stdin is not None
+        starter.process.stdin.close()  # ends the agent, and with it strace
+        starter.process.wait(10)
     finally:
-        launched.discard()
+        starter.discard()
     return opened - bare, []

@@ -50,7 +50,7 @@ class Stage:
                 programs.pin(node.pid, self.server_core)
             self.job = self.cluster.connect(0)
             self.job_key = sessions.read_key(self.cluster.directory)
-            self.member = self.cluster.session.view.members[0]
+            self.member = self.cluster.nodes[0].member
             self._ring = Ring(self.job.nodes, self.cluster.config.virtual_nodes)
             self._numbers = count()
             self.keys = {size: self._put(size) for size in (SMALL, MEDIUM, LARGE, HUGE)}

@@ -1,0 +1,47 @@
+// Where objects belong in one view: a ring, the members that stand on it, and ourselves.
+// Immutable once it is shared, so thread-safe; never blocks.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "placement/ring.hpp"
+
+namespace holdfast {
+
+struct Owners {
+    std::array<std::uint64_t, kMaxCopies> numbers;  // of members, in order
+    std::size_t count = 0;
+
+    const std::uint64_t* begin() const { return numbers.data(); }
+    const std::uint64_t* end() const { return numbers.data() + count; }
+    bool contains(std::uint64_t number) const { return std::find(begin(), end(), number) != end(); }
+    bool operator==(std::span<const std::uint64_t> others) const {
+        return std::equal(begin(), end(), others.begin(), others.end());
+    }
+};
+
+struct Placement {
+    Ring ring;
+    std::vector<std::uint64_t> numbers;  // of the member on each of ring.nodes()
+    std::uint64_t identity = 0;          // of the view
+    std::uint64_t self = 0;              // our own number; 0: nobody
+
+    // Fewer if there are fewer, and never more than kMaxCopies.
+    Owners owners(std::string_view key, std::size_t copies) const {
+        std::array<std::uint32_t, kMaxCopies> nodes;
+        Owners found;
+        found.count = ring.owners(key, std::span(nodes).first(std::min(copies, kMaxCopies)));
+        for (std::size_t i = 0; i < found.count; ++i) found.numbers[i] = numbers[nodes[i]];
+        return found;
+    }
+};
+
+using PlacementPtr = std::shared_ptr<const Placement>;
+
+}  // namespace holdfast

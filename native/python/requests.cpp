@@ -1,0 +1,120 @@
+// The part of holdfast._core.Agent that speaks with other agents: nothing here waits for them.
+#include "store/requests.hpp"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "python/bind.hpp"
+#include "python/convert.hpp"
+#include "python/raise.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace holdfast;
+
+namespace {
+
+// Each kind of event as the tuple that Python gets.
+struct AsTuple {
+    nb::tuple operator()(const event::Answered& one) const {
+        return nb::make_tuple("answered", one.ticket, one.age_ms, one.identity, as_bytes(one.news));
+    }
+    nb::tuple operator()(const event::Heard& one) const {
+        return nb::make_tuple("heard", one.identity, one.sender, as_bytes(one.news));
+    }
+    nb::tuple operator()(const event::Reply& one) const {
+        return nb::make_tuple("reply", one.ticket, as_bytes(one.message));
+    }
+    nb::tuple operator()(const event::Pulled& one) const {
+        return nb::make_tuple("pulled", one.ticket, one.size);
+    }
+    nb::tuple operator()(const event::Failed& one) const {
+        return nb::make_tuple("failed", one.ticket, name_of(one.status.code()),
+                              text_of(one.status.message()));
+    }
+};
+
+std::string checked_news(const nb::bytes& news) {
+    if (news.size() > kMaxNews)
+        raise(Status(Code::BadInput, "news of " + std::to_string(news.size()) +
+                                         " bytes; the limit is " + std::to_string(kMaxNews)));
+    return as_string(news);
+}
+
+}  // namespace
+
+void bind_requests(nb::class_<Agent>& agent) {
+    agent
+        .def(
+            "set_self", [](Agent& self, std::uint64_t number) { self.presence().set_self(number); },
+            "number"_a, "The number of the member that this agent is.")
+        .def(
+            "set_placement",
+            [](Agent& self, const Ring& ring, std::vector<std::uint64_t> numbers,
+               std::uint64_t identity) {
+                if (numbers.size() != ring.nodes().size())
+                    raise(Status(Code::BadInput, std::to_string(numbers.size()) +
+                                                     " members for the " +
+                                                     std::to_string(ring.nodes().size()) +
+                                                     " nodes of the ring; each has one"));
+                unlocked(
+                    [&] { self.presence().set_placement(ring, std::move(numbers), identity); });
+            },
+            "ring"_a, "numbers"_a, "identity"_a,
+            "Where objects belong from now on: numbers[i] is the member on ring.nodes[i].")
+        .def(
+            "beat", [](Agent& self) { self.presence().beat(); },
+            "The Python loop is alive; answers to probes tell how long ago that was.")
+        .def(
+            "set_news",
+            [](Agent& self, const nb::bytes& news) {
+                self.presence().set_news(checked_news(news));
+            },
+            "news"_a, "What answers to probes carry back.")
+        .def(
+            "probe",
+            [](Agent& self, std::uint64_t ticket, const std::string& address,
+               const std::string& via, const nb::bytes& news, double deadline,
+               std::uint64_t member) {
+                self.requests().probe(ticket, address, via, checked_news(news), member,
+                                      as_duration(deadline));
+            },
+            "ticket"_a, "address"_a, "via"_a, "news"_a, "deadline"_a, "member"_a = 0,
+            "Ask the agent at `address` for a sign of life, or the one at `via` to ask it.\n\n"
+            "With `member` only that one may answer. Ends as an event `answered` or `failed`.")
+        .def(
+            "ask",
+            [](Agent& self, std::uint64_t ticket, std::string address, std::string service,
+               std::string method, const nb::bytes& message, double deadline) {
+                self.requests().ask(ticket, std::move(address),
+                                    {std::move(service), std::move(method)}, as_string(message),
+                                    as_duration(deadline));
+            },
+            "ticket"_a, "address"_a, "service"_a, "method"_a, "message"_a, "deadline"_a,
+            "Call a service of another agent. Ends as an event `reply` or `failed`.")
+        .def(
+            "pull",
+            [](Agent& self, std::uint64_t ticket, const nb::bytes& key, std::string source,
+               Tier tier, double deadline) {
+                self.requests().pull(ticket, {as_string(key), std::move(source), tier},
+                                     as_duration(deadline));
+            },
+            "ticket"_a, "key"_a, "source"_a, "tier"_a, "deadline"_a,
+            "Copy an object from another agent. Ends as an event `pulled` or `failed`.")
+        .def(
+            "next_event",
+            [](Agent& self) -> nb::object {
+                auto event = self.events().next();
+                return event ? nb::object(std::visit(AsTuple(), *event)) : nb::none();
+            },
+            nb::sig("def next_event(self) -> tuple[typing.Literal['answered'], int, int, int, "
+                    "bytes] | tuple[typing.Literal['heard'], int, int, bytes] | "
+                    "tuple[typing.Literal['reply'], int, bytes] | "
+                    "tuple[typing.Literal['pulled'], int, int] | "
+                    "tuple[typing.Literal['failed'], int, str, str] | None"),
+            "What happened next, or None:\n\n"
+            "answered, ticket, age of its Python loop in ms, identity of its view, news;\n"
+            "heard, identity, number of the sender, news: a probe that tells us something;\n"
+            "reply, ticket, message; pulled, ticket, size; failed, ticket, name of the error, "
+            "text.");
+}

@@ -1,0 +1,63 @@
+// What Python is told without having waited for it: how its requests ended, and what probes
+// brought. Thread-safe, never blocks. Python waits for the descriptor to become readable, then
+// takes all events with next().
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "base/fd.hpp"
+#include "base/status.hpp"
+
+namespace holdfast {
+
+namespace event {
+struct Answered {  // a probe
+    std::uint64_t ticket = 0;
+    std::uint32_t age_ms = 0;  // of the other's Python loop
+    std::uint64_t identity = 0;
+    std::string news;
+};
+struct Heard {  // somebody's probe
+    std::uint64_t identity = 0;
+    std::uint64_t sender = 0;
+    std::string news;
+};
+struct Reply {  // to a call
+    std::uint64_t ticket = 0;
+    std::string message;
+};
+struct Pulled {
+    std::uint64_t ticket = 0;
+    std::uint64_t size = 0;
+};
+struct Failed {
+    std::uint64_t ticket = 0;
+    Status status;
+};
+}  // namespace event
+
+using Event =
+    std::variant<event::Answered, event::Heard, event::Reply, event::Pulled, event::Failed>;
+
+class Events {
+  public:
+    Events();
+
+    // What was heard while Python has much to read is left out: it will be told again.
+    void push(Event event);
+    std::optional<Event> next();
+    int fd() const { return ready_.get(); }
+
+  private:
+    std::mutex mutex_;
+    std::deque<Event> queue_;
+    std::size_t heard_ = 0;  // of those in the queue
+    Fd ready_;               // an eventfd
+};
+
+}  // namespace holdfast

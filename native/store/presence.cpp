@@ -1,0 +1,59 @@
+#include "store/presence.hpp"
+
+#include <algorithm>
+
+namespace holdfast {
+
+void Presence::set_self(std::uint64_t number) {
+    self_ = number;
+    if (PlacementPtr known = placement()) replace(std::make_shared<Placement>(*known));
+}
+
+void Presence::set_placement(Ring ring, std::vector<std::uint64_t> numbers,
+                             std::uint64_t identity) {
+    replace(
+        std::make_shared<Placement>(Placement{std::move(ring), std::move(numbers), identity, 0}));
+}
+
+void Presence::replace(std::shared_ptr<Placement> placement) {
+    placement->self = self_;
+    std::lock_guard lock(mutex_);
+    placement_ = std::move(placement);
+}
+
+PlacementPtr Presence::placement() const {
+    std::lock_guard lock(mutex_);
+    return placement_;
+}
+
+std::uint64_t Presence::identity() const {
+    std::lock_guard lock(mutex_);
+    return placement_ ? placement_->identity : 0;
+}
+
+void Presence::set_news(std::string news) {
+    std::lock_guard lock(mutex_);
+    news_ = std::move(news);
+}
+
+Result<ProbeReply> Presence::answer(ProbeMessage message) {
+    // A member that was started anew at the same address must not answer for the one before.
+    if (message.wanted != 0 && message.wanted != self_)
+        return Status(Code::Unavailable, "another member lives at this address by now");
+    ++probes_;
+    ProbeReply reply;
+    {
+        std::lock_guard lock(mutex_);
+        reply.identity = placement_ ? placement_->identity : 0;
+        reply.news = news_;
+    }
+    auto age =
+        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last_beat_.load());
+    reply.age_ms =
+        static_cast<std::uint32_t>(std::clamp<std::int64_t>(age.count(), 0, ~std::uint32_t{0}));
+    if (!message.news.empty() || message.identity != reply.identity)
+        events_.push(event::Heard{message.identity, message.sender, std::move(message.news)});
+    return reply;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,79 @@
+#include "store/requests.hpp"
+
+namespace holdfast {
+namespace {
+
+constexpr std::size_t kMostPending = 1024;  // in one lane
+
+}  // namespace
+
+// A request on its way. One that the pool drops, because it stops or can start no thread, ends too.
+class Requests::Pending {
+  public:
+    Pending(Events& events, std::atomic<std::size_t>& count, std::uint64_t ticket)
+        : events_(events), count_(count), ticket_(ticket), admitted_(++count <= kMostPending) {}
+    ~Pending() {
+        if (!ended_) end(Status(Code::Unavailable, "the agent is stopping"));
+        --count_;
+    }
+    bool admitted() const { return admitted_; }
+    void end(Result<Event> result) {
+        ended_ = true;
+        events_.push(result.ok() ? std::move(*result)
+                                 : Event(event::Failed{ticket_, result.take_status()}));
+    }
+
+  private:
+    Events& events_;
+    std::atomic<std::size_t>& count_;
+    const std::uint64_t ticket_;
+    const bool admitted_;
+    bool ended_ = false;
+};
+
+template <typename Work>
+void Requests::start(std::size_t lane, std::uint64_t ticket, Work work) {
+    auto pending = std::make_shared<Pending>(events_, pending_.at(lane), ticket);
+    if (!pending->admitted())
+        return pending->end(Status(Code::Busy, "too many requests are waiting; try again"));
+    pool_.run(lane, [pending, work = std::move(work)] { pending->end(work()); });
+}
+
+void Requests::probe(std::uint64_t ticket, const std::string& address, const std::string& via,
+                     std::string news, std::uint64_t member, Duration patience) {
+    ProbeMessage message{presence_.self(), member, presence_.identity(), {}, std::move(news)};
+    if (!via.empty()) message.target = address;
+    start(lane::kProbe, ticket,
+          [this, ticket, patience, to = via.empty() ? address : via,
+           meta = message.encode()]() -> Result<Event> {
+              auto exchange = peers_.ask(to, {.op = Op::Probe, .meta = meta}, patience);
+              if (!exchange.ok()) return exchange.take_status();
+              auto reply = ProbeReply::decode(exchange->meta());
+              if (!reply.ok()) return reply.take_status();
+              return Event(
+                  event::Answered{ticket, reply->age_ms, reply->identity, std::move(reply->news)});
+          });
+}
+
+void Requests::ask(std::uint64_t ticket, std::string address, const CallMessage& message,
+                   std::string body, Duration patience) {
+    start(lane::kAsk, ticket,
+          [this, ticket, patience, address = std::move(address), meta = message.encode(),
+           body = std::move(body)]() -> Result<Event> {
+              auto text =
+                  peers_.ask_text(address, {.op = Op::Call, .meta = meta, .body = body}, patience);
+              if (!text.ok()) return text.take_status();
+              return Event(event::Reply{ticket, std::move(*text)});
+          });
+}
+
+void Requests::pull(std::uint64_t ticket, PullMessage message, Duration patience) {
+    start(lane::kPull, ticket,
+          [this, ticket, patience, message = std::move(message)]() -> Result<Event> {
+              auto object = operations_.pull_here(message, patience);
+              if (!object.ok()) return object.take_status();
+              return Event(event::Pulled{ticket, (*object)->size});
+          });
+}
+
+}  // namespace holdfast

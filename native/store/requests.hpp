@@ -1,0 +1,48 @@
+// What Python asks of other agents without waiting for it. Each request ends as exactly one event
+// that bears its ticket: what it brought, or Failed, also when the agent stops.
+// Thread-safe, never blocks: the work is done in lanes of the pool. Events come in any order.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "rpc/client.hpp"
+#include "rpc/events.hpp"
+#include "rpc/pool.hpp"
+#include "store/operations.hpp"
+#include "store/presence.hpp"
+
+namespace holdfast {
+
+class Requests {
+  public:
+    Requests(Operations& operations, Client& peers, Presence& presence, Events& events, Pool& pool)
+        : operations_(operations),
+          peers_(peers),
+          presence_(presence),
+          events_(events),
+          pool_(pool) {}
+
+    // Straight, or with `via` through the agent there. `member` is who must answer; 0: anybody.
+    void probe(std::uint64_t ticket, const std::string& address, const std::string& via,
+               std::string news, std::uint64_t member, Duration patience);
+    void ask(std::uint64_t ticket, std::string address, const CallMessage& message,
+             std::string body, Duration patience);
+    void pull(std::uint64_t ticket, PullMessage message, Duration patience);
+
+  private:
+    class Pending;
+    template <typename Work>
+    void start(std::size_t lane, std::uint64_t ticket, Work work);
+
+    Operations& operations_;
+    Client& peers_;
+    Presence& presence_;
+    Events& events_;
+    Pool& pool_;
+    std::array<std::atomic<std::size_t>, lane::kCount> pending_{};  // by lane
+};
+
+}  // namespace holdfast

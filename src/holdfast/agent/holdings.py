@@ -1,0 +1,39 @@
+"""The core's store, as restoring sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import _core
+from ..restoring.holdings import Held
+
+
+class CoreHoldings:
+    """Passes on to the core; objects come back as plain structs that can travel."""
+
+    def __init__(self, core: _core.Agent) -> None:
+        self._core = core
+        self.survey = core.survey
+        self.buckets_with = core.buckets_with
+        self.trim = core.trim
+        self.dropped_digest = core.dropped_digest
+        self.dropped_buckets = core.dropped_buckets
+        self.dropped_in = core.dropped_in
+        self.bury = core.bury
+
+    def held_with(self, peer: int, buckets: Sequence[int]) -> list[Held]:
+        """List the objects in these parts."""
+        return [_held(held) for held in self._core.held_with(peer, list(buckets))]
+
+    def held(self, key: bytes) -> Held | None:
+        """Look for one object."""
+        found = self._core.held(key)
+        return None if found is None else _held(found)
+
+    def strays(self, limit: int, after: bytes) -> list[Held]:
+        """List objects that we hold and do not own."""
+        return [_held(held) for held in self._core.strays(limit, after)]
+
+
+def _held(held: _core.Held) -> Held:
+    return Held(held.key, held.size, held.crc32c, held.tier.value, held.copies)

@@ -1,0 +1,60 @@
+"""What an agent counts, as OpenMetrics: on a local port, and in a file at the end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from ..cluster.messages import AgentStatus
+
+CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+#: Counters of an agent that may also fall: gauges in the words of OpenMetrics.
+_GAUGES = {"connections", "tombstones"}
+
+
+def render(status: AgentStatus) -> str:
+    """Write the status of one agent as OpenMetrics."""
+    label = f'node="{status.node}"'
+    lines: list[str] = []
+    for name, value in status.counters.items():
+        if name in _GAUGES:
+            lines += _family(name, "gauge", [(label, value)])
+        else:
+            lines += _family(name, "counter", [(label, value)])
+    for name in ("objects", "bytes", "occupied", "reserved", "capacity"):
+        samples = [(f'{label},tier="{tier}"', usage[name]) for tier, usage in status.tiers.items()]
+        lines += _family(f"tier_{name}", "gauge", samples)
+    restoring = status.restoring
+    for name in ("lacking", "lacking_bytes", "unequal", "conflicts", "waits", "below"):
+        lines += _family(f"restoring_{name}", "gauge", [(label, getattr(restoring, name))])
+    for name in ("restored", "restored_bytes", "trimmed"):
+        lines += _family(f"restoring_{name}", "counter", [(label, getattr(restoring, name))])
+    return "\n".join([*lines, "# EOF", ""])
+
+
+def _family(name: str, kind: str, samples: Sequence[tuple[str, float]]) -> Iterator[str]:
+    yield f"# TYPE holdfast_{name} {kind}"
+    suffix = "_total" if kind == "counter" else ""
+    for labels, value in samples:
+        yield f"holdfast_{name}{suffix}{{{labels}}} {value}"
+
+
+def serve(port: int, text: Callable[[], str]) -> None:
+    """Answer scrapes on a port of the loopback interface, in a thread, until the process ends."""
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer  # noqa: PLC0415
+
+    class Scrape(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = text().encode()
+            self.send_response(200)
+            self.send_header("Content-Type", CONTENT_TYPE)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing: a scrape is no event."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", port), Scrape)
+    threading.Thread(target=server.serve_forever, daemon=True, name="metrics").start()

@@ -1,0 +1,133 @@
+"""Two gigabytes with two copies on eight agents, one of which dies: until all copies are back."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from statistics import median
+
+import msgspec
+
+from ....job import Job, LocalCluster, local_cluster
+from .. import programs
+from ..figures import Figure, at_least, at_most, shown
+from .watch import Watch, wait_for
+
+_NODES = 8
+_OBJECT = 4_000_000
+_OBJECTS = 250  # with two copies: 2 GB
+_ROUNDS = 3
+_VICTIM = 3
+
+
+class _Round(msgspec.Struct, frozen=True):
+    restored: float  # seconds, from the first agent that knew of the death
+    lost: int  # bytes
+    moved: int  # bytes
+    before: float  # gets per second
+    meanwhile: float
+
+
+def run() -> list[Figure]:
+    """Kill an agent that holds its share, while a client goes on reading."""
+    rounds = [_round() for _ in range(_ROUNDS)]
+    core, other = programs.two_cores()
+    with programs.server(core, "blocking_server", "tcp:127.0.0.1:0", _OBJECT) as address:
+        raw = programs.client(other, "raw_client", address, _OBJECT, 1, 2000).per_second * _OBJECT
+    copying = [one.restored / (one.lost / raw) for one in rounds]
+    return [
+        at_most(
+            f"copies restored after one of {_NODES} agents died, 2 GB with 2 copies",
+            median(copying),
+            3,
+            "x the time",
+            "copying the lost bytes once over raw TCP",
+        ),
+        at_most(
+            "bytes moved to restore them",
+            median(one.moved / one.lost for one in rounds),
+            1.05,
+            "x",
+            "bytes lost",
+        ),
+        at_least(
+            "gets meanwhile",
+            median(one.meanwhile / one.before for one in rounds),
+            0.7,
+            "of their rate",
+            "gets before",
+        ),
+        shown("lost bytes restored at", median(o.lost / o.restored for o in rounds) / 1e6, "MB/s"),
+    ]
+
+
+def _round() -> _Round:
+    with local_cluster(nodes=_NODES, memory="1 GiB", disk="64 MiB") as cluster:
+        job = cluster.connect()
+        data = os.urandom(_OBJECT)
+        for number in range(_OBJECTS):
+            job.objects.put(f"object-{number}", data, copies=2)
+        gets = _Gets(job)
+        try:
+            return _kill(cluster, gets)
+        finally:
+            gets.close()
+
+
+def _kill(cluster: LocalCluster, gets: _Gets) -> _Round:
+    watch = Watch(cluster)
+    victim, *others = watch.members[_VICTIM:] + watch.members[:_VICTIM]
+    lost = watch.status(victim).tiers["memory"]["bytes"]
+    before = gets.rate(2.0)
+    cluster.kill(_VICTIM)
+    until = time.perf_counter() + 60
+    wait_for(lambda: not watch.view(others[0]).is_live(victim), until)
+    start = gets.mark()
+
+    def whole() -> bool:
+        states = [watch.status(member) for member in others]
+        held = sum(status.tiers["memory"]["objects"] for status in states)
+        return held == 2 * _OBJECTS and not any(status.restoring.lacking for status in states)
+
+    wait_for(whole, until)
+    meanwhile, seconds = gets.since(start)
+    moved = sum(watch.status(member).restoring.restored_bytes for member in others)
+    return _Round(seconds, lost, moved, before, meanwhile)
+
+
+class _Gets:
+    """Gets one object after the other in a thread, and counts them."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._done = 0
+        self._end = False
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        out = bytearray(_OBJECT)
+        while not self._end:
+            self._job.objects.get_into(f"object-{self._done * 37 % _OBJECTS}", out)
+            self._done += 1
+
+    def mark(self) -> tuple[int, float]:
+        """Return how many are done, and when."""
+        return self._done, time.perf_counter()
+
+    def since(self, mark: tuple[int, float]) -> tuple[float, float]:
+        """Return the gets per second since then, and the seconds."""
+        seconds = time.perf_counter() - mark[1]
+        return (self._done - mark[0]) / seconds, seconds
+
+    def rate(self, seconds: float) -> float:
+        """Return the gets per second over the next seconds."""
+        mark = self.mark()
+        time.sleep(seconds)
+        return self.since(mark)[0]
+
+    def close(self) -> None:
+        """End the thread."""
+        self._end = True
+        self._thread.join()

@@ -1,0 +1,92 @@
+"""`holdfast status`."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+
+from ..cluster import session as sessions
+from ..cluster.contacts import Contacts
+from ..cluster.survey import SessionStatus, survey
+from ..config import Config
+from ..units import format_size, format_time
+from .output import AsJson, Session, Set, configure, print_json
+
+#: Between two looks with --watch, in seconds.
+_EVERY = 1.0
+
+
+def status(
+    session: Session = None,
+    settings: Set = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it anew every second.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show the agents of a session, what they hold, and how far restoring is."""
+    config = configure(settings, session=session)
+    if not watch:
+        report = _look(config)
+        if as_json:
+            print_json(report)
+        else:
+            Console().print(_show(report))
+        return
+    if as_json:
+        while True:
+            print_json(_look(config))
+            time.sleep(_EVERY)
+    with Live(_show(_look(config)), refresh_per_second=4) as live:
+        while True:
+            time.sleep(_EVERY)
+            live.update(_show(_look(config)))
+
+
+def _look(config: Config) -> SessionStatus:
+    contacts = Contacts(sessions.directory(config), config.deadline)
+    try:
+        return survey(contacts)
+    finally:
+        contacts.client.close()
+
+
+def _show(report: SessionStatus) -> Group:
+    lines: list[RenderableType] = [_table(report)]
+    if report.views > 1:
+        lines.append(f"The agents have {report.views} different views; they are merging them.")
+    if report.below:
+        missing = format_size(report.lacking_bytes)
+        lines.append(f"{report.below} objects are below their copies, {missing} to restore.")
+    if report.waits:
+        left = format_time(report.waits)
+        lines.append(f"Many nodes vanished at once: restoring waits for them, {left} more.")
+    restored = sum(node.restoring.restored for node in report.nodes)
+    if restored:
+        size = format_size(sum(node.restoring.restored_bytes for node in report.nodes))
+        lines.append(f"{restored} copies were restored so far, {size}.")
+    lines.append(f"Window after a death: {format_time(report.window)}.")
+    return Group(*lines)
+
+
+def _table(report: SessionStatus) -> Table:
+    table = Table(title=f"session '{report.session}'")
+    for column in ("node", "state"):
+        table.add_column(column, no_wrap=True)
+    for column in ("inc", "objects", "memory", "of", "disk", "puts", "gets", "bad"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for node in report.nodes:
+        healthy = node.state == "alive" and node.answer == "up"
+        state = node.state if node.answer == "up" else f"{node.state}, {node.answer}"
+        row = [node.node, state, str(node.incarnation)]
+        if node.tiers:
+            memory, disk = node.tiers["memory"], node.tiers["disk"]
+            row.append(str(memory["objects"] + disk["objects"]))
+            row += [format_size(memory["bytes"]), format_size(memory["capacity"])]
+            row.append(format_size(disk["bytes"]))
+            row += [str(node.counters[name]) for name in ("puts", "gets", "damaged")]
+        table.add_row(*row, style=None if healthy else "red")
+    return table

@@ -1,0 +1,119 @@
+"""Reaching the agents of a session from outside: whom do we know, and calls to many at once."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from .._core import Client
+from ..errors import HoldfastError, TryAgain
+from ..membership.view import Entry, Member, State, View
+from . import session as sessions
+from .messages import ViewReply, ViewRequest
+
+T = TypeVar("T")
+_ASK_VIEW = msgspec.msgpack.encode(ViewRequest())
+#: Calls at once.
+_THREADS = 64
+_LOOK_EVERY = 0.01
+_TELL_WITHIN = 1.0
+
+
+class Contacts:
+    """A session as its directory on this host shows it, and its agents by way of that."""
+
+    def __init__(self, directory: Path, deadline: float) -> None:
+        self.session = sessions.read(directory)
+        self.client = Client(sessions.read_key(directory))
+        self.agents = sessions.agents(directory)
+        self.deadline = deadline
+        self._here = {agent.member.number for agent in self.agents}
+
+    def view(self, own: str = "") -> View:
+        """Return the members that the agents of this host and the first that answers know."""
+        here = sorted((agent.member for agent in self.agents), key=lambda m: m.node != own)
+        view = View(Entry(member, 0, State.ALIVE) for member in here)
+        seeds = self.session.home.seeds if self.session.home else ()
+        for address in (*(member.socket for member in here), *seeds):
+            try:
+                answer = self.client.call(
+                    address, "agent", "view", _ASK_VIEW, deadline=self.deadline
+                )
+            except TryAgain:
+                continue
+            view.merge(msgspec.msgpack.decode(answer, type=ViewReply).entries)
+            break
+        return view
+
+    def address(self, member: Member) -> str:
+        """Return how to reach a member from this host."""
+        return member.socket if member.number in self._here else member.address
+
+    def stop(self, members: Sequence[Member], within: float) -> list[Member]:
+        """Tell agents to end and wait until they have; returns those that did not answer."""
+
+        def stop(member: Member) -> bool:
+            end = time.monotonic() + within
+            method = "stop"
+            while time.monotonic() < end:
+                try:
+                    self._call(member, method, _ASK_VIEW)
+                except TimeoutError:
+                    if method == "stop":
+                        return False
+                except TryAgain:  # nobody listens any more
+                    return True
+                method = "view"
+                time.sleep(_LOOK_EVERY)
+            return False
+
+        return [member for member, ended in at_once(stop, members) if not ended]
+
+    def answering(self, members: Sequence[Member]) -> list[Member]:
+        """Return the members whose agents answer."""
+
+        def answers(member: Member) -> bool:
+            try:
+                self._call(member, "view", _ASK_VIEW)
+            except HoldfastError:
+                return False
+            return True
+
+        return [member for member, there in at_once(answers, members) if there]
+
+    def _call(self, member: Member, method: str, message: bytes) -> bytes:
+        address = self.address(member)
+        return self.client.call(address, "agent", method, message, deadline=self.deadline)
+
+
+def join(client: Client, members: Sequence[Member], news: View, deadline: float) -> None:
+    """Tell agents who else is there; raises if one cannot be told."""
+    message = news.encode()
+
+    def tell(member: Member) -> None:
+        client.call(member.address, "agent", "join", message, deadline=deadline)
+
+    at_once(tell, members)
+
+
+def tell(client: Client, members: Sequence[Member], news: View) -> None:
+    """Tell those of `members` who listen; the others are avoided anyway."""
+
+    def try_it(member: Member) -> None:
+        with contextlib.suppress(TryAgain):
+            join(client, [member], news, _TELL_WITHIN)
+
+    at_once(try_it, members)
+
+
+def at_once(work: Callable[[Member], T], members: Sequence[Member]) -> list[tuple[Member, T]]:
+    """Do something with many members at a time; the first error is raised when all are done."""
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - clients need no threads
+
+    with ThreadPoolExecutor(min(_THREADS, max(len(members), 1))) as pool:
+        return list(zip(members, pool.map(work, members), strict=True))

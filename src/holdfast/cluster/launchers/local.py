@@ -1,0 +1,68 @@
+"""Agents on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from ...config import Config
+from ...errors import BadInput
+from ..networks import Networks
+from ..settings import Orders
+from ..starting import AGENT, Started, Starter
+from .base import Alone, Environment, Found
+
+DEFAULT = 4
+MOST = 1024
+
+
+class Local(Alone):
+    """`holdfast up --nodes N`."""
+
+    name = "local"
+    needs = "nothing"
+    here = True
+
+    def __init__(
+        self,
+        config: Config,
+        environment: Environment,
+        count: int | None = None,
+        networks: Networks | None = None,
+    ) -> None:
+        if count is not None and (not isinstance(count, int) or not 1 <= count <= MOST):
+            raise BadInput(f"{count!r} nodes; start 1 to {MOST} on one host")
+        self._count = count
+        self.networks = networks  # one for each node, instead of the host's
+
+    @staticmethod
+    def detect(config: Config, environment: Environment) -> Found | None:
+        """Find this machine, where nothing else is."""
+        return Found("this machine", "no host file, Open MPI or Slurm job is here")
+
+    def nodes(self, known: Sequence[str]) -> tuple[str, ...]:
+        """Return node-0 and so on."""
+        count = self._count or len(known) or DEFAULT
+        return tuple(f"node-{index}" for index in range(count))
+
+    def start(self, orders: Orders, nodes: Sequence[str], log: Path) -> Started:
+        """Start processes of this Python."""
+        return Started([start(orders, node, log, self.networks) for node in nodes])
+
+
+def start(
+    orders: Orders,
+    node: str,
+    log: Path,
+    networks: Networks | None = None,
+    under: Sequence[str] = (),
+) -> Starter:
+    """Start the agent of one node; `under` is a command that runs another, e.g. strace."""
+    index = int(node.rpartition("-")[2])
+    own = replace(orders, node=node, index=index)
+    if networks is not None:
+        own = replace(own, config=replace(own.config, listen=networks.address(index)))
+        under = (*networks.under(index), *under)
+    return Starter([node], [*under, *AGENT], own, log)

@@ -1,0 +1,37 @@
+"""What clients and agents say to one another about the session."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..membership.view import Entry
+from ..restoring.restorer import RestoreStatus
+
+
+class ViewRequest(msgspec.Struct, frozen=True, array_like=True):
+    """What a client knows already: the changes that this member counted when it last answered."""
+
+    member: int = 0
+    changes: int = 0
+
+
+class ViewReply(msgspec.Struct, frozen=True, array_like=True):
+    """An agent's view; no entries if the client knows them."""
+
+    member: int
+    changes: int
+    entries: list[Entry] = []
+
+
+class AgentStatus(msgspec.Struct, frozen=True):
+    """What an agent tells of itself."""
+
+    node: str
+    number: int
+    pid: int
+    tiers: dict[str, dict[str, int]]
+    counters: dict[str, int]
+    restoring: RestoreStatus
+    identity: int  # of its view: equal views, equal owners
+    detection: float  # how long a death goes unnoticed as a rule, in seconds
+    restore_rate: int

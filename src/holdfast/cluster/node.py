@@ -1,0 +1,183 @@
+"""What an agent finds out and prepares on its own node before it listens."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+import msgspec
+
+from .._core import xxh3_64
+from ..config import Config
+from ..errors import BadInput, Damaged, NoSession
+from . import session as sessions
+from .session import AgentFile, Tiers
+from .settings import Orders
+
+#: Ports are derived from the session's name, so that two sessions rarely meet on one.
+_FIRST_PORT, _PORTS = 20000, 30000
+_ATTEMPTS = 8
+_OLD = 600.0
+_NAME = 64  # characters; a socket's path has room for little more
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where one agent lives."""
+
+    node: str
+    directory: str
+    tiers: Tiers
+
+    @property
+    def parent(self) -> str:
+        """The directory of all sessions."""
+        return os.path.dirname(self.directory)
+
+    @property
+    def socket(self) -> str:
+        """For processes on this host."""
+        return f"unix:{self.directory}/{self.node}.sock"
+
+    @property
+    def log(self) -> str:
+        """What it has to say."""
+        return f"{self.directory}/{self.node}.log"
+
+    def leave(self) -> None:
+        """Remove what says that an agent runs here."""
+        for suffix in ("json", "sock"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{self.directory}/{self.node}.{suffix}")
+
+
+def check_name(node: str) -> str:
+    """Return the name of a node, which also names files."""
+    plain = all(c.isalnum() or c in "-_." for c in node)
+    if not plain or not 1 <= len(node) <= _NAME or node[0] == "." or node == "session":
+        raise BadInput(
+            f"{node!r} cannot name a node; use up to {_NAME} letters, digits, '-', '_' and '.'"
+        )
+    return node
+
+
+def own_name() -> str:
+    """Return how the scheduler calls this node, or its host's name."""
+    return os.environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
+
+
+def place(orders: Orders) -> Place:
+    """Return where the agent with these orders lives; it runs on this host."""
+    name, config = orders.session.name, orders.config
+    node = check_name(orders.node or own_name())
+    directory = orders.directory or os.path.join(sessions.run_dir(config), name)
+    private = f"holdfast-{os.getuid()}-{name}-{node}"
+    disk_dir = config.disk_dir or sessions.temporary()
+    tiers = Tiers(
+        os.path.join(config.memory_dir, private), os.path.join(disk_dir, private + "-disk")
+    )
+    return Place(node, directory, tiers)
+
+
+def prepare(orders: Orders, where: Place) -> None:
+    """Make the session's directory on this host unless it is there, and the node's place free."""
+    if not orders.directory:
+        sessions.make_private(where.parent)
+        with sessions.locked(where.parent):
+            _sweep(where.parent, where.directory)
+            if _key(where.directory) != bytes.fromhex(orders.job_key):
+                clear_stale(where.directory)
+                sessions.make(where.directory, orders.session, bytes.fromhex(orders.job_key))
+    for other in sessions.agents(where.directory):
+        if other.member.node == where.node and other.process.running:
+            raise BadInput(
+                f"{where.node} has an agent that runs (process {other.process.pid}); end it first"
+            )
+    where.leave()
+    where.tiers.remove()
+
+
+def clear_stale(directory: str) -> bool:
+    """Remove what a session left that ended without `down`; refuse if it still runs here."""
+    if not os.path.exists(directory):
+        return False
+    running = _running(directory)
+    if running:
+        raise BadInput(
+            f"session {os.path.basename(directory)!r} is running with {len(running)} nodes on "
+            f"{os.uname().nodename}; end it with `holdfast down`, or start another one with "
+            "`--session NAME`"
+        )
+    sessions.clear(directory)
+    return True
+
+
+def depart(orders: Orders, where: Place, orphaned: bool) -> None:
+    """Leave the session's directory; the last agent takes it along, unless `down` is to do that."""
+    where.leave()
+    try:
+        home = sessions.read(where.directory).home
+        if home is not None and (home.seeds or not orphaned):
+            return
+        with sessions.locked(where.directory if orders.directory else where.parent):
+            if not _running(where.directory):
+                sessions.clear(where.directory)
+                if not orders.config.run_dir:
+                    os.rmdir(where.parent)
+    except (OSError, NoSession):
+        return  # other sessions are there, or somebody else was first
+
+
+def ports(orders: Orders) -> tuple[int, ...]:
+    """Return the ports to try in order; 0 is any."""
+    config, name = orders.config, orders.session.name
+    first = config.port or _FIRST_PORT + xxh3_64(f"{os.getuid()}/{name}".encode()) % _PORTS
+    step = max(orders.agents, 1)
+    more = (first + orders.index + step * attempt for attempt in range(_ATTEMPTS))
+    given = (orders.port,) if orders.port else ()
+    return (*given, *(port for port in more if port < 1 << 16), 0)
+
+
+def address(orders: Orders) -> str:
+    """Return the numeric address on which to listen."""
+    config = orders.config
+    if config.listen != "auto":
+        return config.listen
+    if orders.here and not config.interface:
+        return "127.0.0.1"
+    from . import addresses  # noqa: PLC0415 - takes long to import
+
+    return addresses.of_interface(config.interface) if config.interface else addresses.of_host()
+
+
+def rack(config: Config) -> str:
+    """Return the label of the host's neighbourhood: as set, else Slurm's switch."""
+    if config.rack:
+        return config.rack
+    if "switch" not in os.environ.get("SLURM_TOPOLOGY_ADDR_PATTERN", ""):
+        return ""
+    return os.environ.get("SLURM_TOPOLOGY_ADDR", "").rpartition(".")[0]
+
+
+def _running(directory: str) -> list[AgentFile]:
+    return [agent for agent in sessions.agents(directory) if agent.process.running]
+
+
+def _key(directory: str) -> bytes:
+    try:
+        return sessions.read_key(directory)
+    except (NoSession, Damaged):
+        return b""
+
+
+def _sweep(parent: str, keep: str) -> None:
+    """Remove what agents of other sessions left that were killed here, away from their home."""
+    for name in os.listdir(parent):
+        directory = os.path.join(parent, name)
+        try:
+            home = sessions.read(directory).home
+            old = time.time() - os.stat(directory).st_mtime > _OLD  # no agent is about to listen
+        except (NoSession, Damaged, OSError):
+            continue
+        if old and directory != keep and home is None and not _running(directory):
+            sessions.clear(directory)

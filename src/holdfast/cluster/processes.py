@@ -1,0 +1,79 @@
+"""Processes of this host: whether that very one still runs, and how to end it."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import msgspec
+
+_LOOK_EVERY = 0.005
+
+
+class Process(msgspec.Struct, frozen=True):
+    """A process that cannot be taken for another: a pid alone may be somebody else's by now."""
+
+    pid: int
+    started: int  # clock ticks since boot
+
+    @property
+    def running(self) -> bool:
+        """Whether it still runs, or is stopped."""
+        return start_time(self.pid) == self.started
+
+
+def start_time(pid: int) -> int | None:
+    """Clock ticks since boot at which process `pid` started; None if it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            text = file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The name, in parentheses, may itself contain any character.
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def process(pid: int) -> Process:
+    """Return process `pid` as it is now."""
+    return Process(pid, start_time(pid) or 0)
+
+
+def end(processes: list[Process], within: float) -> None:
+    """End processes, gently first; returns when all have ended."""
+    from signal import SIGCONT, SIGKILL, SIGTERM  # noqa: PLC0415 - agents do not end others
+
+    for one in processes:
+        _signal(one, SIGTERM)
+        _signal(one, SIGCONT)  # a stopped one hears the rest only after this
+    wait(processes, within)
+    for one in processes:
+        _signal(one, SIGKILL)
+    wait(processes, float("inf"))
+
+
+def wait(processes: list[Process], within: float) -> bool:
+    """Wait until all have ended; tells whether they did."""
+    deadline = time.monotonic() + within
+    while any(one.running for one in processes):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_LOOK_EVERY)
+    return True
+
+
+def _signal(one: Process, number: int) -> None:
+    from signal import pidfd_send_signal  # noqa: PLC0415
+
+    try:
+        handle = os.pidfd_open(one.pid)
+    except ProcessLookupError:
+        return
+    try:
+        # The handle keeps the pid from being given away between the look and the signal.
+        if one.running:
+            pidfd_send_signal(handle, number)
+    except ProcessLookupError:
+        pass
+    finally:
+        os.close(handle)

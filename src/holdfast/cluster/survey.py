@@ -1,0 +1,126 @@
+"""Asking all agents of a session how they are."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..errors import DeadlineMissed, TryAgain
+from ..membership.view import Entry, Member
+from ..restoring.restorer import RestoreStatus
+from .contacts import Contacts, at_once
+from .messages import AgentStatus
+
+
+class NodeStatus(msgspec.Struct, frozen=True):
+    """One node in `holdfast status --json`.
+
+    `state` is what the agents believe (alive, suspect or dead), `answer` what it said to us: up,
+    silent or gone.
+    """
+
+    node: str
+    state: str
+    answer: str
+    number: int
+    incarnation: int
+    role: str
+    host: str
+    rack: str
+    pid: int
+    address: str
+    tiers: dict[str, dict[str, int]] = {}
+    counters: dict[str, int] = {}
+    restoring: RestoreStatus = RestoreStatus()
+
+
+class SessionStatus(msgspec.Struct, frozen=True):
+    """What `holdfast status --json` prints.
+
+    `window` is how long, in seconds, after a death fewer copies may be left than were asked for:
+    the time until it is noticed, and that of restoring the fullest node. `views` is how many
+    different views the agents have; 1 when they agree.
+    """
+
+    session: str
+    created: float
+    window: float
+    below: int  # objects with fewer copies than their writers asked for, as far as is known
+    lacking_bytes: int
+    waits: float
+    views: int
+    nodes: list[NodeStatus]
+    lost: list[str]
+
+
+def survey(contacts: Contacts) -> SessionStatus:
+    """Ask every member, many at a time."""
+    view = contacts.view()
+    live = {member.node for member in view.live()}
+    last = {member.node: member for member in view.lost() if member.node not in live}
+    members = sorted([*view.live(), *last.values()], key=lambda member: _natural(member.node))
+    answers = at_once(lambda member: _ask(contacts, member), members)
+    nodes, told = [], []
+    for member, (answer, status) in answers:
+        entry = view.get(member.number)
+        assert entry is not None
+        nodes.append(_node(entry, answer, status))
+        if status is not None:
+            told.append(status)
+    return SessionStatus(
+        contacts.session.name,
+        contacts.session.created,
+        _window(told),
+        sum(status.restoring.below for status in told),
+        sum(status.restoring.lacking_bytes for status in told),
+        max((status.restoring.waits for status in told), default=0.0),
+        len({status.identity for status in told}),
+        nodes,
+        [member.node for member in view.lost()],
+    )
+
+
+def _ask(contacts: Contacts, member: Member) -> tuple[str, AgentStatus | None]:
+    try:
+        answer = contacts.client.call(
+            contacts.address(member), "agent", "status", b"", deadline=contacts.deadline
+        )
+    except TryAgain as error:
+        return "silent" if isinstance(error, DeadlineMissed) else "gone", None
+    status = msgspec.msgpack.decode(answer, type=AgentStatus)
+    # Somebody else may listen there by now.
+    return ("up", status) if status.number == member.number else ("gone", None)
+
+
+def _node(entry: Entry, answer: str, status: AgentStatus | None) -> NodeStatus:
+    member = entry.member
+    node = NodeStatus(
+        member.node,
+        entry.state.name.lower(),
+        answer,
+        member.number,
+        entry.incarnation,
+        member.role,
+        member.host,
+        member.rack,
+        member.pid,
+        member.address,
+    )
+    if status is None:
+        return node
+    told = {"tiers": status.tiers, "counters": status.counters, "restoring": status.restoring}
+    return msgspec.structs.replace(node, **told)
+
+
+def _window(told: list[AgentStatus]) -> float:
+    """Time to notice a death, and to fetch what the fullest node holds, shared by the others."""
+    if not told:
+        return 0.0
+    fullest = max(sum(tier["bytes"] for tier in status.tiers.values()) for status in told)
+    rate = sum(status.restore_rate for status in told) * max(1, len(told) - 1) / len(told)
+    return max(status.detection for status in told) + fullest / rate
+
+
+def _natural(name: str) -> tuple[str, int]:
+    """Sort node-2 before node-10."""
+    stem = name.rstrip("0123456789")
+    return stem, int(name[len(stem) :] or 0)

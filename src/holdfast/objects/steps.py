@@ -1,0 +1,261 @@
+"""What a client does to find, put and drop objects: generators without I/O.
+
+Each yields a step, is sent what came of it, or has the error thrown into it. Whoever drives them
+(`Objects` over sockets, the simulator over a simulated network) carries the steps out.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator
+from typing import Any
+
+import msgspec
+
+from ..cluster.routing import Routing
+from ..errors import (
+    Busy,
+    Damaged,
+    Dropped,
+    Full,
+    HoldfastError,
+    NotEnoughNodes,
+    NotFound,
+    StaleView,
+    TryAgain,
+    Unavailable,
+)
+from ..membership.view import Member
+
+#: Between two looks for a change of view, in seconds.
+_PAUSE = 0.05
+
+
+class Look(msgspec.Struct, frozen=True):
+    """Ask a member for the object, or about it; sent back: what it answered."""
+
+    member: Member
+
+
+class Put(msgspec.Struct, frozen=True):
+    """Store the object at all members of `chain`; `owners` is the list to be checked by each."""
+
+    chain: list[Member]
+    owners: list[int]
+
+
+class Drop(msgspec.Struct, frozen=True):
+    """Drop the object at a member, which checks `owners`."""
+
+    member: Member
+    owners: list[int]
+
+
+class Verify(msgspec.Struct, frozen=True):
+    """Let a member read its copy again, and drop it if it is bad."""
+
+    member: Member
+
+
+class Refresh(msgspec.Struct, frozen=True):
+    """Ask an agent for its view; sent back: whether it changed who lives."""
+
+
+class Merge(msgspec.Struct, frozen=True):
+    """Exchange views with a member; sent back: whether ours changed who lives."""
+
+    member: Member
+
+
+class Doubt(msgspec.Struct, frozen=True):
+    """Tell an agent that a member failed us."""
+
+    member: Member
+
+
+class Sleep(msgspec.Struct, frozen=True):
+    """Wait."""
+
+    seconds: float
+
+
+Step = Look | Put | Drop | Verify | Refresh | Merge | Doubt | Sleep
+Steps = Generator[Step, Any, Any]
+
+
+class Client:
+    """The steps of one client."""
+
+    def __init__(
+        self, routing: Routing, clock: Callable[[], float], rng: random.Random, patience: float
+    ) -> None:
+        self._routing = routing
+        self._clock = clock
+        self._rng = rng
+        self._patience = patience
+
+    def find(self, key: bytes, local_first: bool = False) -> Steps:
+        """Ask for an object where it should be, then everywhere (rule 7 of the design)."""
+        while True:
+            missing: list[str] = []
+            view = self._routing.owners.identity
+            for member in self._routing.candidates(key, self._clock(), local_first):
+                try:
+                    return (yield Look(member))
+                except Dropped:
+                    raise Dropped(f"{show(key)} was dropped; a drop is final") from None
+                except NotFound:
+                    continue
+                except TryAgain:
+                    yield from self._blame(member)
+                    missing.append(member.node)
+                except Damaged:
+                    # On its way or at rest? Its agent looks again, and drops a copy that is bad.
+                    yield Verify(member)
+                    missing.append(member.node)
+            if not (yield from self._newer(view)):
+                break  # else there are members that we did not know
+        missing += [f"{member.node} (lost)" for member in self._routing.lost]
+        if missing:
+            raise Unavailable(
+                f"{show(key)} was not found, but {', '.join(missing)} may have held it"
+            )
+        raise NotFound(f"{show(key)} is on no node")
+
+    def put(self, key: bytes, copies: int) -> Steps:
+        """Store an object at all its owners (rules 4 and 5)."""
+        trouble = _Trouble(self._clock() + self._patience)
+        damaged = False
+        while True:
+            under = self._routing.owners
+            owners = under.of(key, copies)
+            if len(owners) < copies:
+                if (yield from self._newer(under.identity)):
+                    continue
+                raise NotEnoughNodes(
+                    f"{copies} copies need as many nodes, and {len(owners)} of "
+                    f"{len(owners) + len(self._gone())} live{trouble}"
+                )
+            if (yield from self._unreachable(owners, trouble)):
+                continue
+            try:
+                yield Put(self._routing.chain(owners), [member.number for member in owners])
+            except TryAgain as error:
+                trouble.keep(error)
+                yield from self._overcome(trouble)
+            except Full as error:
+                member = self._routing.member_at(error)
+                error.args = (f"{member.node if member else 'a node'}: {error}",)
+                raise
+            except Damaged:
+                # A copy from before that went bad has been dropped by now: once more is enough.
+                if damaged:
+                    raise
+                damaged = True
+            else:
+                return
+
+    def drop(self, key: bytes, copies: int) -> Steps:
+        """Drop an object at all its owners, for ever (rule 9); the others will hear of it."""
+        trouble = _Trouble(self._clock() + self._patience)
+        done: set[int] = set()
+        while True:
+            under = self._routing.owners
+            owners = under.of(key, copies)
+            # A short list passes the check of every receiver whose own list begins with it.
+            if len(owners) < copies and (yield from self._newer(under.identity)):
+                continue
+            left = [member for member in owners if member.number not in done]
+            if not left:
+                return
+            if (yield from self._unreachable(left, trouble)):
+                continue
+            try:
+                for member in left:
+                    yield Drop(member, [owner.number for owner in owners])
+                    done.add(member.number)
+            except TryAgain as error:
+                trouble.keep(error)
+                yield from self._overcome(trouble)
+
+    def _newer(self, view: int) -> Steps:
+        """Ask for a newer view than `view`; another thread may have brought it in meanwhile."""
+        yield Refresh()
+        return self._routing.owners.identity != view
+
+    def _unreachable(self, owners: list[Member], trouble: _Trouble) -> Steps:
+        """Wait a little if an owner has just failed: either it is replaced, or it speaks up."""
+        now = self._clock()
+        silent = [member.node for member in owners if self._routing.avoids(member, now)]
+        if not silent:
+            return False
+        trouble.last = trouble.last or Unavailable(
+            f"{', '.join(silent)} failed lately and nobody has taken over yet; try again"
+        )
+        trouble.check(now)
+        if not (yield Refresh()):
+            yield Sleep(_PAUSE)
+        return True
+
+    def _overcome(self, trouble: _Trouble) -> Steps:
+        """Do what lets the same request succeed the next time."""
+        assert trouble.last is not None
+        member = self._routing.member_at(trouble.last)
+        if isinstance(trouble.last, Busy):
+            # Two writers of one key: each lets go at once, so one of them gets through.
+            trouble.check(self._clock())
+            yield Sleep(self._rng.uniform(0.001, 0.02))
+        elif isinstance(trouble.last, StaleView):
+            trouble.check(self._clock())
+            yield Refresh() if member is None else Merge(member)
+            if trouble.stale:  # gossip needs its time
+                yield Sleep(_PAUSE)
+            trouble.stale = True
+        elif member is None:
+            trouble.check(self._clock())
+            if not (yield Refresh()):
+                yield Sleep(_PAUSE)
+        else:
+            trouble.causes[member.node] = str(trouble.last)
+            yield from self._blame(member)
+
+    def _blame(self, member: Member) -> Steps:
+        self._routing.avoid(member, self._clock())
+        yield Doubt(member)
+
+    def _gone(self) -> set[str]:
+        live = {member.node for member in self._routing.live}
+        return {member.node for member in self._routing.lost} - live
+
+
+class _Trouble:
+    """What went wrong so far with one request, and when to give up."""
+
+    def __init__(self, until: float) -> None:
+        self._until = until
+        self.last: HoldfastError | None = None
+        self.causes: dict[str, str] = {}
+        self.stale = False
+
+    def keep(self, error: HoldfastError) -> None:
+        """Note what went wrong."""
+        # With its traceback it would keep the frame that keeps it, and connections with them.
+        self.last = error.with_traceback(None)
+
+    def check(self, now: float) -> None:
+        """Raise what went wrong last if time is up."""
+        if now < self._until or self.last is None:
+            return
+        error, self.last = self.last, None
+        try:
+            raise error
+        finally:
+            del error
+
+    def __str__(self) -> str:
+        return "".join(f"; {node}: {error}" for node, error in self.causes.items())
+
+
+def show(key: bytes) -> str:
+    """Return a key as it is shown in messages."""
+    return repr(key.decode(errors="replace"))

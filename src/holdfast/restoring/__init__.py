@@ -1,0 +1,1 @@
+"""Bringing copies back, trimming surplus ones, merging drops: pure state machines."""

@@ -1,0 +1,119 @@
+"""Rule 8: co-owners compare digests of what both own, until every pair has found them equal.
+
+Correctness rests on this alone. An object that one of two co-owners lacks makes their digests
+differ, for whatever reason it is missing: a death, a new member, a bad copy, a put cut off.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+
+from ..membership.owners import Owners
+from .asking import Asking
+from .holdings import BUCKETS, Digest, Held, Holdings
+from .messages import Compare, Compared, Exchange, Exchanged, Reply
+
+#: After a change of view so many pairs are compared at a time; later one at a time.
+_EAGER = 8
+#: About so many objects are listed in one message.
+_LISTED = 2048
+_NOTHING: Digest = (0, 0)
+
+
+class Comparing:
+    """Our half of all pairs that we are part of."""
+
+    def __init__(
+        self, me: int, holdings: Holdings, ask: Asking, lack: Callable[[Held, int], None]
+    ) -> None:
+        self._me = me
+        self._holdings = holdings
+        self._ask = ask
+        self._lack = lack
+        self._owners: Owners | None = None
+        self._agreed: dict[int, Digest] = {}  # the digest that was the same on both sides
+        self._busy: set[int] = set()
+        self.conflicts: set[bytes] = set()  # keys that hold other bytes elsewhere
+
+    def use(self, owners: Owners) -> None:
+        """Begin anew under other owners."""
+        self._owners = owners
+        self._agreed.clear()
+
+    def unequal(self) -> dict[int, Digest]:
+        """Return our digests of the pairs that are not known to be equal."""
+        # Who lost all that it shared with another has nothing to survey, but still to compare.
+        ours = dict.fromkeys(self._agreed, _NOTHING) | self._holdings.survey()
+        return {peer: digest for peer, digest in ours.items() if self._agreed.get(peer) != digest}
+
+    def tick(self, rng: random.Random) -> None:
+        """Compare with some members."""
+        owners = self._owners
+        if owners is None:
+            return
+        unequal = [item for item in self.unequal().items() if item[0] not in self._busy]
+        rng.shuffle(unequal)
+        fresh = [item for item in unequal if item[0] not in self._agreed]
+        changed = [item for item in unequal if item[0] in self._agreed]
+        # Both kinds: some pairs never agree, where a store is full or two versions of a key exist.
+        for peer, digest in fresh[:_EAGER] + changed[:1]:
+            self._busy.add(peer)
+            self._ask(
+                owners.members[peer],
+                Compare(owners.identity, self._me, digest),
+                partial(self._compared, owners, peer, digest),
+            )
+
+    def _compared(self, owners: Owners, peer: int, digest: Digest, reply: Reply | None) -> None:
+        self._busy.discard(peer)
+        # An answer to the view before says nothing about what both own now.
+        if not isinstance(reply, Compared) or owners is not self._owners:
+            return
+        if not reply.buckets:
+            self._agreed[peer] = digest
+            return
+        mine = self._holdings.buckets_with(peer)
+        differing = [i for i, theirs in enumerate(reply.buckets) if mine[i] != theirs]
+        at_a_time = max(1, _LISTED // (digest[0] // BUCKETS + 1))
+        self._busy.add(peer)
+        self._exchange(peer, differing, at_a_time)
+
+    def _exchange(self, peer: int, buckets: list[int], at_a_time: int) -> None:
+        """List what we hold in some parts, and go on with the rest when the answer is there."""
+        owners = self._owners
+        if not buckets or owners is None or peer not in owners.members:
+            self._busy.discard(peer)
+            return
+        now, later = buckets[:at_a_time], buckets[at_a_time:]
+        held = self._holdings.held_with(peer, now)
+
+        def answered(reply: Reply | None) -> None:
+            if not isinstance(reply, Exchanged):
+                self._busy.discard(peer)
+                return
+            for theirs in reply.held:
+                self._lack(theirs, peer)
+            self._exchange(peer, later, at_a_time)
+
+        self._ask(owners.members[peer], Exchange(owners.identity, self._me, now, held), answered)
+
+    def compare(self, request: Compare) -> Compared:
+        """Answer another member's `Compare`."""
+        ours = self._holdings.survey().get(request.sender, _NOTHING)
+        if ours == request.digest:
+            self._agreed[request.sender] = ours
+            return Compared()
+        return Compared(self._holdings.buckets_with(request.sender))
+
+    def exchange(self, request: Exchange) -> Exchanged:
+        """Answer another member's `Exchange`."""
+        ours = {h.key: h for h in self._holdings.held_with(request.sender, request.buckets)}
+        for theirs in request.held:
+            mine = ours.pop(theirs.key, None)
+            if mine is None:
+                self._lack(theirs, request.sender)
+            elif (mine.size, mine.crc32c) != (theirs.size, theirs.crc32c):
+                self.conflicts.add(theirs.key)
+        return Exchanged(list(ours.values()))

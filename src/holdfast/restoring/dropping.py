@@ -1,0 +1,87 @@
+"""Rule 9: every member learns every key that was dropped; what is known of them merges.
+
+News is passed on to random members a few times; a member that hears none compares now and then all
+the same, so that whoever was cut off catches up.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+from ..membership.view import Member
+from .asking import Asking
+from .holdings import DROPPED_BUCKETS, Digest, Holdings
+from .messages import (
+    ComparedDropped,
+    CompareDropped,
+    ExchangedDropped,
+    ExchangeDropped,
+    Reply,
+)
+
+#: Ticks between comparisons without news.
+_IDLE = 10
+#: About so many keys are listed in one message.
+_LISTED = 2048
+
+
+class Dropping:
+    """What we have heard of drops, and whom we told."""
+
+    def __init__(self, holdings: Holdings, ask: Asking) -> None:
+        self._holdings = holdings
+        self._ask = ask
+        self._known: Digest = (0, 0)
+        self._to_tell = 0
+        self._ticks = 0
+
+    def tick(self, others: Sequence[Member], rng: random.Random) -> None:
+        """Compare with a random member if there is news, or it is time."""
+        digest = self._holdings.dropped_digest()
+        if digest != self._known:
+            self._known = digest
+            self._to_tell = 2 * math.ceil(math.log2(len(others) + 2))
+        self._ticks += 1
+        if not others or (not self._to_tell and self._ticks % _IDLE):
+            return
+        self._to_tell = max(0, self._to_tell - 1)
+        member = rng.choice(others)
+        self._ask(member, CompareDropped(digest), lambda reply: self._compared(member, reply))
+
+    def compare_with(self, member: Member) -> None:
+        """Compare with a member that may have missed some: it is new, or back."""
+        digest = self._holdings.dropped_digest()
+        self._ask(member, CompareDropped(digest), lambda reply: self._compared(member, reply))
+
+    def _compared(self, member: Member, reply: Reply | None) -> None:
+        if not isinstance(reply, ComparedDropped) or not reply.buckets:
+            return
+        mine = self._holdings.dropped_buckets()
+        differing = [i for i, theirs in enumerate(reply.buckets) if mine[i] != theirs]
+        count = self._holdings.dropped_digest()[0]
+        self._exchange(member, differing, max(1, _LISTED // (count // DROPPED_BUCKETS + 1)))
+
+    def _exchange(self, member: Member, buckets: list[int], at_a_time: int) -> None:
+        if not buckets:
+            return
+        now, later = buckets[:at_a_time], buckets[at_a_time:]
+
+        def answered(reply: Reply | None) -> None:
+            if isinstance(reply, ExchangedDropped):
+                self._holdings.bury(reply.keys)
+                self._exchange(member, later, at_a_time)
+
+        self._ask(member, ExchangeDropped(now, self._holdings.dropped_in(now)), answered)
+
+    def compare(self, request: CompareDropped) -> ComparedDropped:
+        """Answer another member's `CompareDropped`."""
+        same = self._holdings.dropped_digest() == request.digest
+        return ComparedDropped([] if same else self._holdings.dropped_buckets())
+
+    def exchange(self, request: ExchangeDropped) -> ExchangedDropped:
+        """Answer another member's `ExchangeDropped`."""
+        ours = set(self._holdings.dropped_in(request.buckets)).difference(request.keys)
+        self._holdings.bury(request.keys)
+        return ExchangedDropped(sorted(ours))

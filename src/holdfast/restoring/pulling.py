@@ -1,0 +1,100 @@
+"""What we own and lack: a queue of copies to fetch, as fast as the rate allows."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Container, Iterator
+
+import msgspec
+
+from .holdings import Held
+
+#: So many copies are fetched at the same time; small ones are bound by round trips.
+_PARALLEL = 8
+
+
+class Lack(msgspec.Struct):
+    """An object that we lack, and members that hold it."""
+
+    held: Held
+    sources: list[int]
+
+
+class Pulling:
+    """The queue, and an allowance of bytes that grows by `rate` per second."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate = rate
+        self._allowance = rate
+        self._grown = 0.0
+        self._lacks: dict[bytes, Lack] = {}
+        self._queue: deque[bytes] = deque()  # keys whose fetch does not run
+        self._running: dict[int, bytes] = {}  # keys by ticket
+        self.lacking_bytes = 0
+        self.bytes = 0  # fetched so far
+        self.copies = 0
+
+    def add(self, held: Held, source: int) -> None:
+        """Note that we lack an object that `source` holds."""
+        lack = self._lacks.get(held.key)
+        if lack is None:
+            self._lacks[held.key] = Lack(held, [source])
+            self._queue.append(held.key)
+            self.lacking_bytes += held.size
+        elif source not in lack.sources:
+            lack.sources.append(source)
+
+    def start(
+        self,
+        now: float,
+        live: Container[int],
+        wanted: Callable[[Held], bool],
+        ticket: Callable[[], int],
+    ) -> Iterator[tuple[int, Held, int]]:
+        """Yield what to fetch now: ticket, object and source.
+
+        What is no longer `wanted`, or has no `live` source, is forgotten.
+        """
+        self._allowance += (now - self._grown) * self._rate
+        self._allowance = min(self._allowance, self._rate)  # a second's worth at most
+        self._grown = now
+        while self._queue and len(self._running) < _PARALLEL and self._allowance > 0:
+            key = self._queue.popleft()
+            lack = self._lacks[key]
+            lack.sources = [source for source in lack.sources if source in live]
+            if not lack.sources or not wanted(lack.held):
+                self._forget(key)
+                continue
+            self._allowance -= lack.held.size
+            number = ticket()
+            self._running[number] = key
+            yield number, lack.held, lack.sources[0]
+
+    def done(self, ticket: int, size: int) -> None:
+        """One has arrived."""
+        key = self._running.pop(ticket, None)
+        if key is not None:
+            self._forget(key)
+            self.bytes += size
+            self.copies += 1
+
+    def failed(self, ticket: int) -> None:
+        """One did not arrive: its next source is asked, if there is one."""
+        key = self._running.pop(ticket, None)
+        if key is None:
+            return
+        lack = self._lacks[key]
+        lack.sources.pop(0)
+        if lack.sources:
+            self._queue.append(key)
+        else:  # the next comparison knows whether it is still to be had
+            self._forget(key)
+
+    def _forget(self, key: bytes) -> None:
+        self.lacking_bytes -= self._lacks.pop(key).held.size
+
+    def __contains__(self, ticket: int) -> bool:
+        return ticket in self._running
+
+    def __len__(self) -> int:
+        return len(self._lacks)

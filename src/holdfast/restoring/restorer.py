@@ -1,0 +1,203 @@
+"""The state machine of one member that keeps every object at as many copies as its writer wanted.
+
+`step(event, now, rng)` takes what happened and gives what to do; `answer(request)` answers other
+members at once. All state of objects is in the holdings, so a restart of nothing is needed when
+one is lost: the next comparison finds it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import msgspec
+
+from ..membership.owners import Owners
+from ..membership.view import Member
+from .asking import Ask, Asking, MergeViews
+from .comparing import Comparing
+from .dropping import Dropping
+from .holdings import Held, Holdings
+from .messages import (
+    Compare,
+    CompareDropped,
+    Confirm,
+    Confirmed,
+    Exchange,
+    OtherView,
+    Reply,
+    Request,
+)
+from .pulling import Pulling
+from .trimming import Trimming
+from .waiting import Waiting
+
+
+class Viewed(msgspec.Struct, frozen=True):
+    """Event: the view has changed; `live` are all its live members, spares too."""
+
+    owners: Owners
+    live: Sequence[Member]
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """Event: a period has passed."""
+
+
+class Replied(msgspec.Struct, frozen=True):
+    """Event: the answer to an `Ask`."""
+
+    ticket: int
+    reply: Reply
+
+
+class Pulled(msgspec.Struct, frozen=True):
+    """Event: a `Pull` has stored its object."""
+
+    ticket: int
+    size: int
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """Event: an `Ask` or a `Pull` failed."""
+
+    ticket: int
+
+
+class Pull(msgspec.Struct, frozen=True):
+    """Instruction: copy an object from another member."""
+
+    ticket: int
+    held: Held
+    source: Member
+
+
+class RestoreStatus(msgspec.Struct, frozen=True):
+    """What `holdfast status` shows of restoring on one member."""
+
+    lacking: int = 0  # objects that this member owns and lacks, as far as it knows
+    lacking_bytes: int = 0
+    below: int = 0  # of the objects that it lacks, or holds first although too few nodes live
+    unequal: int = 0  # co-owners that may hold something else than we do
+    restored: int = 0
+    restored_bytes: int = 0
+    trimmed: int = 0
+    conflicts: int = 0
+    waits: float = 0.0  # seconds that restoring still waits for many nodes that vanished at once
+
+
+Event = Viewed | Tick | Replied | Pulled | Failed
+Instruction = Ask | MergeViews | Pull
+
+
+class Restorer:
+    """One member's part in restoring, trimming and forgetting.
+
+    `rate` is how many bytes per second it fetches at most, `patience` how long it waits when more
+    than a third of the nodes vanish at once, in seconds.
+    """
+
+    def __init__(self, me: int, holdings: Holdings, rate: float, patience: float) -> None:
+        self._me = me
+        self._holdings = holdings
+        self._owners: Owners | None = None
+        self._others: list[Member] = []
+        self._ask = Asking()
+        self._pulling = Pulling(rate)
+        self._waiting = Waiting(patience)
+        self._comparing = Comparing(me, holdings, self._ask, self._lack)
+        self._trimming = Trimming(me, holdings, self._ask)
+        self._dropping = Dropping(holdings, self._ask)
+
+    def step(self, event: Event, now: float, rng: random.Random) -> list[Instruction]:
+        """Take one event; return what to do."""
+        self._ask.now = now
+        match event:
+            case Viewed(owners, live):
+                self._use(owners, live, now)
+            case Tick():
+                self._tick(now, rng)
+            case Replied(ticket, reply):
+                self._ask.answered(ticket, reply)
+            case Pulled(ticket, size):
+                self._pulling.done(ticket, size)
+            case Failed(ticket):
+                self._pulling.failed(ticket)
+                self._ask.answered(ticket, None)
+        return self._instructions(now)
+
+    def answer(self, request: Request) -> Reply:
+        """Answer another member."""
+        if isinstance(request, CompareDropped):
+            return self._dropping.compare(request)
+        if not isinstance(request, Compare | Exchange | Confirm):
+            return self._dropping.exchange(request)
+        if self._owners is None or request.identity != self._owners.identity:
+            return OtherView(self._owners.identity if self._owners else 0)
+        if isinstance(request, Compare):
+            return self._comparing.compare(request)
+        if isinstance(request, Exchange):
+            return self._comparing.exchange(request)
+        return self._confirm(request)
+
+    def status(self, now: float) -> RestoreStatus:
+        """Tell how far restoring is."""
+        return RestoreStatus(
+            lacking=len(self._pulling),
+            lacking_bytes=self._pulling.lacking_bytes,
+            below=len(self._pulling) + self._holdings.short(),
+            unequal=len(self._comparing.unequal()),
+            restored=self._pulling.copies,
+            restored_bytes=self._pulling.bytes,
+            trimmed=self._trimming.trimmed,
+            conflicts=len(self._comparing.conflicts),
+            waits=self._waiting.left(now),
+        )
+
+    def _use(self, owners: Owners, live: Sequence[Member], now: float) -> None:
+        known = {member.number for member in self._others}
+        self._owners = owners
+        self._others = [member for member in live if member.number != self._me]
+        self._waiting.viewed(frozenset(member.node for member in live), now)
+        self._comparing.use(owners)
+        self._trimming.use()
+        for member in self._others:
+            if member.number not in known and known:
+                self._dropping.compare_with(member)
+
+    def _tick(self, now: float, rng: random.Random) -> None:
+        self._comparing.tick(rng)
+        self._dropping.tick(self._others, rng)
+        if self._owners is not None and not self._waiting.left(now):
+            self._trimming.tick(self._owners, now)
+
+    def _lack(self, held: Held, source: int) -> None:
+        self._pulling.add(held, source)
+
+    def _confirm(self, request: Confirm) -> Confirmed:
+        confirmed = []
+        for theirs in request.held:
+            ours = self._holdings.held(theirs.key)
+            if ours is None:
+                self._lack(theirs, request.sender)
+            elif (ours.size, ours.crc32c) == (theirs.size, theirs.crc32c):
+                confirmed.append(theirs.key)
+            else:
+                self._comparing.conflicts.add(theirs.key)
+        return Confirmed(confirmed)
+
+    def _wanted(self, held: Held) -> bool:
+        """Whether we own an object, and still lack it."""
+        assert self._owners is not None
+        owners = self._owners.of(held.key, held.copies)
+        return any(m.number == self._me for m in owners) and not self._holdings.held(held.key)
+
+    def _instructions(self, now: float) -> list[Instruction]:
+        out: list[Instruction] = list(self._ask.instructions)
+        self._ask.instructions.clear()
+        owners = self._owners
+        if owners is None or self._waiting.left(now):
+            return out
+        pulls = self._pulling.start(now, owners.members, self._wanted, self._ask.ticket)
+        out += (Pull(ticket, held, owners.members[source]) for ticket, held, source in pulls)
+        return out

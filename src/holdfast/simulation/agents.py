@@ -1,0 +1,267 @@
+"""A simulated agent: the machines of membership and restoring around a store of plain Python.
+
+The data path is what the core does: chains of puts with room reserved along the whole chain, the
+last owner committing first, and every owner checking the list of owners before anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..errors import BadInput, DeadlineMissed, HoldfastError, StaleView
+from ..membership import events as membership
+from ..membership.owners import Owners
+from ..membership.view import Member, View
+from ..restoring import restorer as restoring
+from ..restoring.asking import Ask, MergeViews
+from ..restoring.messages import Reply
+from ..restoring.restorer import Pull, Restorer
+from .members import PERIOD, SimulatedMember
+from .messages import (
+    DONE,
+    DoubtMessage,
+    DropMessage,
+    Found,
+    GetMessage,
+    JoinMessage,
+    PutMessage,
+    Refusal,
+    RestoreMessage,
+    VerifyMessage,
+    ViewRequest,
+)
+from .network import Call, Network
+from .store import Store, Writer
+
+#: Receiving an object takes up to this long, in seconds.
+_TRANSFER = 0.05
+#: How likely an agent is to read all its copies again in a period.
+_SCRUB = 0.1
+
+_TICK = restoring.Tick()
+
+
+class AgentSettings(msgspec.Struct, frozen=True):
+    """What all agents of a simulated cluster have in common; times in seconds."""
+
+    virtual_nodes: int = 8
+    deadline: float = 4.0
+    restore_rate: float = 1e6
+    partition_wait: float = 8.0
+
+
+class Agent(SimulatedMember):
+    """One agent; tests replace its parts by bad ones."""
+
+    store_class = Store
+    restorer_class = Restorer
+    fenced = True
+
+    def __init__(
+        self,
+        network: Network,
+        member: Member,
+        view: View,
+        settings: AgentSettings,
+        capacity: int,
+        watch: Callable[[Agent, str, bytes], None],
+    ) -> None:
+        self._settings = settings
+        self._watch = watch
+        self.owners: Owners | None = None
+        self.store = self.store_class(member.number, capacity, self._changes)
+        self.restorer = self.restorer_class(
+            member.number, self.store, settings.restore_rate, settings.partition_wait
+        )
+        super().__init__(network, member, view, lambda _member, _entry: None)
+        self.process.serves.update(
+            {
+                PutMessage: self._put,
+                GetMessage: self._get,
+                VerifyMessage: self._verify,
+                DropMessage: self._drop,
+                ViewRequest: self._view,
+                JoinMessage: self._join,
+                DoubtMessage: self._doubt,
+                RestoreMessage: self._restore,
+            }
+        )
+        self._place()
+
+    def step(self, event: membership.Event) -> None:
+        """Let the machine of membership take an event in; other members are other owners."""
+        super().step(event)
+        if self.owners is None or self.swim.view.identity != self.owners.identity:
+            self._place()
+
+    def _place(self) -> None:
+        view = self.swim.view
+        self.owners = Owners(view, self._settings.virtual_nodes)
+        self.store.place(self.owners)
+        self._watch(self, "viewed", b"")
+        self._restoring(restoring.Viewed(self.owners, view.live()))
+
+    def _tick(self, _: object) -> None:
+        super()._tick(_)
+        if self._network.rng.random() < _SCRUB * PERIOD:
+            for key in list(self.store.objects):
+                self.store.verify(key)
+        self._restoring(_TICK)
+
+    def _changes(self, what: str, key: bytes) -> None:
+        self._watch(self, what, key)
+
+    # ---- restoring -----------------------------------------------------------------------------
+
+    def _restoring(self, event: restoring.Event) -> None:
+        network = self._network
+        for instruction in self.restorer.step(event, network.now, network.rng):
+            if isinstance(instruction, Ask):
+                network.request(
+                    self.process,
+                    instruction.member.address,
+                    RestoreMessage(instruction.request),
+                    self._settings.deadline,
+                    self._replied,
+                    instruction.ticket,
+                )
+            elif isinstance(instruction, MergeViews):
+                self._sync(membership.Sync(instruction.member))
+            else:
+                network.at(network.now, self.process, self._pull, instruction)
+
+    def _replied(self, reply: Reply | None, ticket: int) -> None:
+        if reply is None:
+            self._restoring(restoring.Failed(ticket))
+        else:
+            self._restoring(restoring.Replied(ticket, reply))
+
+    def _pull(self, pull: Pull) -> None:
+        key = pull.held.key
+        if key in self.store.dropped:
+            self._restoring(restoring.Failed(pull.ticket))
+        elif key in self.store.objects:
+            self._restoring(restoring.Pulled(pull.ticket, pull.held.size))
+        else:
+            self._network.request(
+                self.process,
+                pull.source.address,
+                GetMessage(key),
+                self._settings.deadline,
+                self._pull_begins,
+                pull,
+            )
+
+    def _pull_begins(self, reply: Found | Refusal | None, pull: Pull) -> None:
+        if not isinstance(reply, Found):
+            self._restoring(restoring.Failed(pull.ticket))
+            return
+        held, network = reply.held, self._network
+        try:
+            writer = self.store.create(
+                held.key, reply.content, held.size, pull.held.tier, held.copies, held.crc32c
+            )
+        except HoldfastError:
+            self._restoring(restoring.Failed(pull.ticket))
+            return
+        end = network.now + network.rng.random() * _TRANSFER
+        network.at(end, self.process, self._pull_ends, (pull, writer, reply.content))
+
+    def _pull_ends(self, pulled: tuple[Pull, Writer, bytes]) -> None:
+        pull, writer, content = pulled
+        try:
+            writer.commit(content)
+        except HoldfastError:
+            self._restoring(restoring.Failed(pull.ticket))
+        else:
+            self._restoring(restoring.Pulled(pull.ticket, pull.held.size))
+
+    def _restore(self, call: Call) -> None:
+        call.answer(self.restorer.answer(call.message.request))
+
+    # ---- objects -------------------------------------------------------------------------------
+
+    def _fence(self, key: bytes, owners: list[int]) -> None:
+        if not owners:
+            raise BadInput("no owners are named")
+        if self.fenced and owners != self.store.owners(key, len(owners)):
+            raise StaleView("other members own the object")
+
+    def _put(self, call: Call) -> None:
+        message: PutMessage = call.message
+        key, content, copies = message.key, message.content, len(message.owners)
+        try:
+            self._fence(key, message.owners)
+            writer = self.store.create(key, content, message.size, message.tier, copies)
+        except HoldfastError as error:
+            self._refuse(call, error)
+            return
+        if not message.onward:
+            self._commit(call, writer)
+            return
+        # Those behind us must fail before our sender does, or it would blame us for them.
+        hops = len(message.onward)
+        patience = message.patience * hops / (hops + 1)
+        onward = msgspec.structs.replace(message, onward=message.onward[1:], patience=patience)
+        self._network.request(
+            self.process, message.onward[0], onward, patience, self._put_onward, (call, writer)
+        )
+
+    def _put_onward(self, reply: Any, pending: tuple[Call, Writer]) -> None:
+        call, writer = pending
+        if reply is DONE:
+            self._commit(call, writer)
+            return
+        writer.abandon()
+        if reply is None:
+            reply = Refusal(DeadlineMissed("it does not answer"), call.message.onward[0])
+        call.answer(reply)
+
+    def _commit(self, call: Call, writer: Writer) -> None:
+        try:
+            writer.commit(call.message.content)
+        except HoldfastError as error:
+            self._refuse(call, error)
+        else:
+            call.answer(DONE)
+
+    def _get(self, call: Call) -> None:
+        try:
+            stored = self.store.get(call.message.key)
+        except HoldfastError as error:
+            self._refuse(call, error)
+        else:
+            call.answer(Found(stored.held, stored.content))
+
+    def _verify(self, call: Call) -> None:
+        self.store.verify(call.message.key)
+        call.answer(DONE)
+
+    def _drop(self, call: Call) -> None:
+        message: DropMessage = call.message
+        try:
+            self._fence(message.key, message.owners)
+            self.store.drop(message.key)
+        except HoldfastError as error:
+            self._refuse(call, error)
+        else:
+            call.answer(DONE)
+
+    def _refuse(self, call: Call, error: HoldfastError) -> None:
+        call.answer(Refusal(error, self.member.address))
+
+    # ---- views ---------------------------------------------------------------------------------
+
+    def _view(self, call: Call) -> None:
+        call.answer(self.swim.view.entries())
+
+    def _join(self, call: Call) -> None:
+        self.step(membership.Exchanged(call.message.entries))
+        call.answer(self.swim.view.entries())
+
+    def _doubt(self, call: Call) -> None:
+        self.step(membership.Doubt(call.message.number))
+        call.answer(DONE)

@@ -1,0 +1,187 @@
+"""The promises of the design, checked from outside.
+
+All that counts is what clients called and were answered, and what the stores hold. Nothing here
+knows how it is done.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from ..errors import (
+    Dropped,
+    KeyExists,
+    NotFound,
+)
+from .history import Call, Record, Violation
+
+#: A confirmation that is this old may still let a copy be trimmed, so a death counts as long.
+_CONFIRMED = 6.0
+
+
+class Checkers:
+    """Follows all that happens and raises `Violation` at once where a promise is broken."""
+
+    def __init__(self, clock: Callable[[], float], deadlines: dict[str, float]) -> None:
+        self._clock = clock
+        self._deadlines = deadlines
+        self._nodes: dict[int, str] = {}  # by member
+        self.records: dict[bytes, Record] = {}
+        self.calm_since = 0.0  # since when there was no fault; infinite while there is one
+        self.stable_since = 0.0  # since when all agents have the same view
+        self.identity = 0  # that view
+
+    # ---- what clients call and are answered ----------------------------------------------------
+
+    def began(self, call: Call) -> None:
+        """Take note of a call."""
+        record = self.records[call.key]
+        call.local = any(self._nodes[member] == call.node for member in record.holders)
+        if call.kind == "put":
+            record.began.setdefault(call.content, call.began)
+        elif call.kind == "drop" and record.drop_began is None:
+            record.drop_began = call.began
+
+    def ended(self, call: Call) -> None:
+        """Check the answer to a call."""
+        assert call.ended is not None
+        if call.ended - call.began > self._deadlines[call.kind]:
+            raise Violation(f"deadlines: {call} took {call.ended - call.began:.1f} s")
+        record = self.records[call.key]
+        match call.kind:
+            case "put":
+                self._put(call, record)
+            case "get":
+                self._got(call, record)
+            case "drop" if call.error is None and record.drop_acknowledged is None:
+                record.drop_acknowledged = self._clock()
+                if not record.remembered:
+                    raise Violation(f"dropping is final: {call}, and nobody remembers it")
+                record.forgotten = not record.buried
+        if call.error is not None:
+            self._refused(call, record)
+
+    def _put(self, call: Call, record: Record) -> None:
+        now = self._clock()
+        if call.error is not None:
+            return
+        others = [at for content, at in record.acknowledged.items() if content != call.content]
+        first = min(record.began.values())
+        if others and record.drop_began is None and self._undisturbed(first):
+            raise Violation(f"written once: {call} though other bytes were acknowledged")
+        record.acknowledged.setdefault(call.content, now)
+        record.lost |= record.good() == 0
+        if record.contested or record.drop_began is not None:
+            return
+        failed = sum(at >= call.began for at in record.failures) + len(record.rotten)
+        if record.good() + failed < record.copies:
+            raise Violation(
+                f"acknowledged: {call} has {record.good()} of {record.copies} copies, "
+                f"and {failed} holders died"
+            )
+        record.whole = now
+
+    def _got(self, call: Call, record: Record) -> None:
+        if call.error is not None:
+            return
+        if call.result not in record.began:
+            raise Violation(f"right bytes: {call}, which nobody has put")
+        dropped = record.drop_acknowledged
+        if dropped is None or dropped > call.began or record.drop_began is None:
+            return
+        # Who has an old view, or a copy at hand that has not heard of the drop, may still read it.
+        current = call.view == self.identity and not call.local
+        if current and self._undisturbed(record.drop_began):
+            raise Violation(f"dropping is final: {call} though dropped at {dropped:.3f}")
+
+    def _refused(self, call: Call, record: Record) -> None:
+        began, now = call.began, self._clock()
+        error = call.error
+        if isinstance(error, Dropped) and record.drop_began is None:
+            raise Violation(f"right answer: {call}, but nobody dropped it")
+        if isinstance(error, KeyExists) and not record.contested and record.drop_began is None:
+            raise Violation(f"right answer: {call}, but nobody put other bytes")
+        if isinstance(error, NotFound) and not isinstance(error, Dropped):
+            acknowledged = min(record.acknowledged.values(), default=math.inf)
+            promised = acknowledged <= began and record.drop_began is None and not record.rotted
+            if promised:
+                raise Violation(f"finding: {call}, but it was acknowledged at {now:.3f}")
+
+    def _undisturbed(self, since: float) -> bool:
+        """Whether since then nothing failed and all agents had the same view."""
+        return self.calm_since <= since and self.stable_since <= since
+
+    # ---- what the stores hold ------------------------------------------------------------------
+
+    def stored(self, member: int, key: bytes, content: bytes) -> None:
+        """Take note that a member has a copy now."""
+        record = self.records[key]
+        if content not in record.began:
+            raise Violation(f"right bytes: a store holds {content!r} for {key!r}")
+        record.holders[member] = content
+
+    def removed(self, member: int, key: bytes, why: str) -> None:
+        """Take note that a member has no good copy any more, and check that it may."""
+        record, now = self.records[key], self._clock()
+        if member in record.rotten:
+            record.rotten.remove(member)
+            record.failures.append(now)
+        if member not in record.holders:
+            return
+        if record.good() >= record.copies:
+            record.whole = now
+        del record.holders[member]
+        if why == "killed":
+            record.failures.append(now)
+        elif why == "rotted":
+            record.rotten.add(member)
+            record.rotted = True
+        if not record.safe:
+            return
+        good = record.good()
+        since = min(record.whole, now - _CONFIRMED)
+        failed = sum(at >= since for at in record.failures) + len(record.rotten)
+        if good + failed < record.copies and not record.contested:
+            raise Violation(
+                f"durable: a copy of {key.decode()} was {why}, leaving {good} of {record.copies} "
+                f"though only {failed} holders died since {since:.3f}"
+            )
+        record.lost = good == 0
+
+    def buried(self, member: int, key: bytes) -> None:
+        """Take note that a member knows that a key was dropped."""
+        record = self.records[key]
+        if record.drop_began is None:
+            raise Violation(f"dropping: {key.decode()} counts as dropped, but nobody dropped it")
+        record.buried.add(member)
+        record.remembered = True
+
+    def started(self, member: int, node: str) -> None:
+        """Take note that a member has started; it holds nothing."""
+        self._nodes[member] = node
+
+    def killed(self, member: int) -> None:
+        """Take note that a member has died, with all that it held."""
+        for record in self.records.values():
+            self.removed(member, record.key, "killed")
+            if member in record.buried:
+                record.buried.remove(member)
+                record.forgotten |= record.drop_acknowledged is not None and not record.buried
+
+    def room(self, node: str, used: int, capacity: int) -> None:
+        """Check what a store holds against its capacity."""
+        if used > capacity:
+            raise Violation(f"capacity: {node} holds {used} of {capacity} bytes")
+
+    # ---- faults and views ----------------------------------------------------------------------
+
+    def faults(self, any_now: bool) -> None:
+        """Something failed or was mended."""
+        self.calm_since = math.inf if any_now else self._clock()
+
+    def views(self, identities: set[int]) -> None:
+        """Take note of the views that the agents have now."""
+        if identities != {self.identity}:
+            self.stable_since = self._clock() if len(identities) == 1 else math.inf
+            self.identity = min(identities) if len(identities) == 1 else 0

@@ -1,0 +1,216 @@
+"""Simulated clients: the steps of objects/steps.py over a simulated network."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from random import Random
+from typing import Any
+
+import msgspec
+
+from .._core import crc32c
+from ..cluster.routing import Routing
+from ..errors import Damaged, DeadlineMissed, HoldfastError, TryAgain
+from ..membership.view import Entry, Member, State, View
+from ..objects import steps
+from .messages import (
+    DoubtMessage,
+    DropMessage,
+    Found,
+    GetMessage,
+    JoinMessage,
+    PutMessage,
+    Refusal,
+    VerifyMessage,
+    ViewRequest,
+)
+from .network import Network
+
+#: A member that fails a client is reported within this time or not at all, in seconds.
+_DOUBT_WITHIN = 0.6
+
+
+class ClientSettings(msgspec.Struct, frozen=True):
+    """What all clients of a simulated cluster have in common; times in seconds."""
+
+    virtual_nodes: int = 8
+    deadline: float = 4.0
+    patience: float = 20.0
+    avoid: float = 8.0
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Nothing happens for some time."""
+
+    seconds: float
+
+
+class Send(msgspec.Struct, frozen=True):
+    """A message whose answer is waited for."""
+
+    address: str
+    message: Any
+    deadline: float
+
+
+#: What a client does, one message after the other.
+Doing = Generator[Wait | Send, Any, Any]
+
+
+class Client:
+    """One client, a process on a node."""
+
+    def __init__(
+        self,
+        network: Network,
+        name: str,
+        node: str,
+        entries: list[Entry],
+        settings: ClientSettings,
+        local: Callable[[], Member | None],
+    ) -> None:
+        self.name = name
+        self.node = node
+        self.settings = settings
+        self.process = network.start(f"{node}/{name}")
+        self.routing = Routing(View(entries), settings.virtual_nodes, node, (node,), settings.avoid)
+        self._network = network
+        self._local = local
+        self._rng = Random(network.rng.random())
+        self._steps = steps.Client(self.routing, self._clock, self._rng, settings.patience)
+
+    def _clock(self) -> float:
+        return self._network.now
+
+    def put(self, key: bytes, content: bytes, size: int, copies: int) -> Doing:
+        """Store an object."""
+
+        def put(step: steps.Put) -> Doing:
+            chain = [member.address for member in step.chain]
+            deadline = self.settings.deadline
+            message = PutMessage(key, content, size, 0, step.owners, chain[1:], deadline)
+            yield from self._ask(chain[0], message)
+
+        return self._drive(self._steps.put(key, copies), put)
+
+    def get(self, key: bytes) -> Doing:
+        """Return the content of an object and how many copies its writer wanted."""
+
+        def look(step: steps.Look | steps.Verify) -> Doing:
+            if isinstance(step, steps.Verify):
+                try:
+                    yield from self._ask(step.member.address, VerifyMessage(key))
+                except HoldfastError:
+                    return None
+                return None
+            found: Found = yield from self._ask(step.member.address, GetMessage(key))
+            if crc32c(found.content) != found.held.crc32c:
+                raise Damaged("the bytes do not match their checksum")
+            return found.content, found.held.copies
+
+        return self._drive(self._steps.find(key), look)
+
+    def drop(self, key: bytes) -> Doing:
+        """Drop an object for ever."""
+        _, copies = yield from self.get(key)
+
+        def drop(step: steps.Drop) -> Doing:
+            yield from self._ask(step.member.address, DropMessage(key, step.owners))
+
+        yield from self._drive(self._steps.drop(key, copies), drop)
+
+    def do(self, doing: Doing, then: Callable[[Any, HoldfastError | None], None]) -> None:
+        """Carry out what a client does; `then` gets its result or its error."""
+        network = self._network
+
+        def go_on(reply: Any, _: object = None) -> None:
+            try:
+                what = doing.send(reply)
+            except StopIteration as end:
+                then(end.value, None)
+            except HoldfastError as error:
+                then(None, error)
+            else:
+                if isinstance(what, Wait):
+                    network.at(network.now + what.seconds, self.process, go_on, None)
+                else:
+                    network.request(self.process, what.address, what.message, what.deadline, go_on)
+
+        go_on(None)
+
+    def _ask(self, address: str, message: Any, deadline: float = 0.0) -> Doing:
+        reply = yield Send(address, message, deadline or self.settings.deadline)
+        if reply is None:
+            raise _error(DeadlineMissed("it does not answer"), address)
+        if isinstance(reply, Refusal):
+            raise _error(type(reply.error)(*reply.error.args), reply.at)
+        return reply
+
+    def _drive(self, wanted: steps.Steps, act: Callable[[Any], Doing]) -> Doing:
+        """Carry out steps; `act` does those that are about the object."""
+        try:
+            step = next(wanted)
+            while True:
+                try:
+                    result = yield from self._carry_out(step, act)
+                except HoldfastError as error:
+                    step = wanted.throw(error)
+                else:
+                    step = wanted.send(result)
+        except StopIteration as end:
+            return end.value
+
+    def _carry_out(self, step: steps.Step, act: Callable[[Any], Doing]) -> Doing:
+        match step:
+            case steps.Refresh():
+                return (yield from self._refresh())
+            case steps.Merge(member):
+                return (yield from self._merge(member))
+            case steps.Doubt(member):
+                yield from self._doubt(member)
+            case steps.Sleep(seconds):
+                yield Wait(seconds)
+            case _:
+                return (yield from act(step))
+        return None
+
+    def _merge(self, member: Member) -> Doing:
+        """Exchange views with a member; tells whether ours changed who lives."""
+        try:
+            message = JoinMessage(self.routing.entries())
+            return self.routing.merge((yield from self._ask(member.address, message)))
+        except HoldfastError:
+            return False
+
+    def _refresh(self) -> Doing:
+        """Ask an agent for its view, the local one first; tells whether it changed who lives."""
+        routing = self.routing
+        for member in routing.informants(self._network.now):
+            try:
+                entries = yield from self._ask(member.address, ViewRequest())
+            except TryAgain:
+                routing.avoid(member, self._network.now)
+            else:
+                changed = routing.merge(entries)
+                if routing.agrees(entries):
+                    return changed
+                return (yield from self._merge(member)) or changed
+        # Nobody whom we know answers: the session's directory tells who runs on this node now.
+        here = self._local()
+        return here is not None and routing.merge([Entry(here, 0, State.ALIVE)])
+
+    def _doubt(self, member: Member) -> Doing:
+        """Tell an agent, the local one if it is not the one, that a member failed us."""
+        routing = self.routing
+        for agent in sorted(routing.live, key=lambda other: other.node != self.node):
+            if agent.number != member.number and not routing.avoids(agent, self._network.now):
+                try:
+                    yield from self._ask(agent.address, DoubtMessage(member.number), _DOUBT_WITHIN)
+                except HoldfastError:
+                    return
+                return
+
+
+def _error(error: HoldfastError, at: str) -> HoldfastError:
+    error.at = at  # type: ignore[attr-defined]
+    return error

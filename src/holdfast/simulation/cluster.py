@@ -1,0 +1,224 @@
+"""A whole simulated cluster: agents, clients, the wire between them, and checkers that watch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any
+
+from ..errors import HoldfastError
+from ..membership.events import Leave
+from ..membership.view import Entry, Member, State, View
+from .agents import Agent, AgentSettings
+from .checkers import Checkers
+from .clients import Client, ClientSettings
+from .history import Call, Record
+from .scenario import Scenario
+from .wire import Wire
+
+
+class Cluster:
+    """Nodes n0, n1, ... and clients on them; `agents` are those that run, by node."""
+
+    def __init__(self, scenario: Scenario, agent: type[Agent] = Agent) -> None:
+        self.scenario = scenario
+        self.wire = Wire(scenario.seed, scenario.delay, scenario.loss, scenario.duplication)
+        self.rng = self.wire.rng
+        self.agents: dict[str, Agent] = {}
+        self.nodes = [f"n{i}" for i in range(scenario.nodes)]
+        self.paused: set[str] = set()
+        self.cuts = 0
+        self.pulls = 0
+        self.checkers = Checkers(lambda: self.wire.now, scenario.deadlines)
+        self.calls: list[Call] = []
+        self._agent_class = agent
+        self._trace = blake2b(digest_size=8)
+        self._agent_settings = AgentSettings(
+            virtual_nodes=scenario.virtual_nodes,
+            deadline=scenario.deadline,
+            restore_rate=scenario.restore_rate,
+        )
+        members = [self._member(node) for node in self.nodes]
+        for member in members:
+            self._start(member, View(Entry(other, 0, State.ALIVE) for other in members))
+        self._client_settings = ClientSettings(
+            virtual_nodes=scenario.virtual_nodes,
+            deadline=scenario.deadline,
+            patience=scenario.patience,
+        )
+        self.clients: list[Client] = []
+        for i in range(scenario.clients):
+            self.clients.append(self.connect(f"client{i}", self.rng.choice(self.nodes)))
+
+    # ---- what happens to nodes -----------------------------------------------------------------
+
+    def kill(self, node: str) -> None:
+        """End an agent without a word."""
+        agent = self.agents.pop(node)
+        self.paused.discard(node)
+        self.note("killed", node)
+        self.wire.kill(agent.member.address)
+        self.checkers.killed(agent.member.number)
+        self._views()
+        self.faults()
+
+    def leave(self, node: str) -> None:
+        """Let an agent say farewell and end."""
+        self.agents[node].step(Leave())
+        self.kill(node)
+
+    def restart(self, node: str) -> bool:
+        """Start a new member that a few others tell what they know; says whether anybody could."""
+        seeds = [
+            agent
+            for name, agent in self.agents.items()
+            if name not in self.paused and self.wire.reaches(node, name)
+        ]
+        if not seeds:
+            return False
+        view = View()
+        for seed in self.rng.sample(seeds, min(3, len(seeds))):
+            view.merge(seed.swim.view.entries())
+        self.note("started", node)
+        self._start(self._member(node), view)
+        return True
+
+    def pause(self, node: str) -> None:
+        """Stop an agent."""
+        self.paused.add(node)
+        self.note("paused", node)
+        self.wire.pause(self.agents[node].member.address)
+        self.faults()
+
+    def resume(self, node: str) -> None:
+        """Let an agent go on."""
+        if node in self.paused:
+            self.paused.remove(node)
+            self.note("resumed", node)
+            self.wire.resume(self.agents[node].member.address)
+            self.faults()
+
+    def cut(self, sources: list[str], targets: list[str], both_ways: bool) -> None:
+        """Lose what is sent from some nodes to others."""
+        self.note("cut", f"{sources} -> {targets}{' and back' if both_ways else ''}")
+        self.wire.cut(sources, targets)
+        if both_ways:
+            self.wire.cut(targets, sources)
+        self.cuts += 1
+        self.faults()
+
+    def heal(self) -> None:
+        """Mend all cuts."""
+        self.note("healed", "")
+        self.wire.heal()
+        self.cuts = 0
+        self.faults()
+
+    def rot(self, node: str) -> None:
+        """Let a copy on a node go bad."""
+        store = self.agents[node].store
+        if store.objects:
+            store.rot(self.rng.choice(sorted(store.objects)))
+            self.faults()
+
+    def faults(self) -> None:
+        """Tell the checkers whether a fault is in force."""
+        lossy = self.wire.loss > 0 or self.scenario.slow
+        self.checkers.faults(bool(self.cuts or self.paused or lossy))
+
+    # ---- what clients do -----------------------------------------------------------------------
+
+    def connect(self, name: str, node: str) -> Client:
+        """Start a client on a node; it knows what the agent there knows."""
+        entries = self.agents[node].swim.view.entries()
+
+        def local() -> Member | None:
+            agent = self.agents.get(node)
+            return agent.member if agent else None
+
+        return Client(self.wire, name, node, entries, self._client_settings, local)
+
+    def put(
+        self, client: Client, record: Record, content: bytes, then: Callable[[Call], None]
+    ) -> None:
+        """Let a client put an object."""
+        call = self._call(client, "put", record, content)
+        self._do(client, client.put(record.key, content, record.size, record.copies), call, then)
+
+    def get(self, client: Client, record: Record, then: Callable[[Call], None]) -> None:
+        """Let a client get an object."""
+        call = self._call(client, "get", record)
+        self._do(client, client.get(record.key), call, then)
+
+    def drop(self, client: Client, record: Record, then: Callable[[Call], None]) -> None:
+        """Let a client drop an object."""
+        call = self._call(client, "drop", record)
+        self._do(client, client.drop(record.key), call, then)
+
+    def _call(self, client: Client, kind: Any, record: Record, content: bytes = b"") -> Call:
+        view = client.routing.owners.identity
+        now = self.wire.now
+        return Call(client.name, kind, record.key, now, client.node, view, content=content)
+
+    def _do(self, client: Client, doing: Any, call: Call, then: Callable[[Call], None]) -> None:
+        self.calls.append(call)
+        self.checkers.began(call)
+
+        def ended(result: Any, error: HoldfastError | None) -> None:
+            call.ended = self.wire.now
+            call.error = error
+            call.result = result[0] if call.kind == "get" and result else None
+            self.note("called", str(call))
+            self.checkers.ended(call)
+            then(call)
+
+        client.do(doing, ended)
+
+    # ---- inside --------------------------------------------------------------------------------
+
+    def note(self, what: str, detail: str) -> None:
+        """Add to the trace, of which one hash is left in the end."""
+        line = f"{self.wire.now:.6f} {what} {detail}"
+        if self.scenario.verbose:
+            print(line)
+        self._trace.update(line.encode())
+
+    def trace(self) -> str:
+        """Return the hash of all that happened."""
+        return self._trace.hexdigest()
+
+    def _member(self, node: str) -> Member:
+        number = self.rng.getrandbits(63)
+        address = f"{node}/{number:x}"
+        return Member(node, number, int(self.wire.now * 1e9), address, address, 1)
+
+    def _start(self, member: Member, view: View) -> None:
+        self.checkers.started(member.number, member.node)
+        self.agents[member.node] = self._agent_class(
+            self.wire,
+            member,
+            view,
+            self._agent_settings,
+            self.scenario.capacity,
+            self._watch,
+        )
+        self._views()
+
+    def _watch(self, agent: Agent, what: str, key: bytes) -> None:
+        member = agent.member
+        if what == "viewed":
+            self.note(what, f"{member.node} {agent.swim.view.identity:x}")
+            if self.agents.get(member.node) is agent:
+                self._views()
+            return
+        self.note(what, f"{member.node} {key.decode()}")
+        if what == "stored":
+            self.checkers.stored(member.number, key, agent.store.objects[key].content)
+            self.checkers.room(member.node, agent.store.used, agent.store.capacity)
+        elif what == "buried":
+            self.checkers.buried(member.number, key)
+        else:
+            self.checkers.removed(member.number, key, what)
+
+    def _views(self) -> None:
+        self.checkers.views({agent.swim.view.identity for agent in self.agents.values()})

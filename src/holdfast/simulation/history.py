@@ -1,0 +1,71 @@
+"""What happened to a simulated cluster, as seen from outside: calls, answers, copies, faults."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from ..errors import HoldfastError
+
+
+class Violation(AssertionError):
+    """A promise was broken."""
+
+
+class Call(msgspec.Struct):
+    """One call of a client and what it was answered."""
+
+    client: str
+    kind: Literal["put", "get", "drop"]
+    key: bytes
+    began: float
+    node: str  # of the client
+    view: int  # identity of the client's view when it called
+    local: bool = False  # there was a copy on its own node
+    content: bytes = b""  # to be put
+    ended: float | None = None
+    error: HoldfastError | None = None
+    result: bytes | None = None
+
+    def __str__(self) -> str:
+        outcome = "runs" if self.ended is None else f"{self.ended:.3f}: "
+        if self.ended is not None:
+            outcome += type(self.error).__name__ if self.error else repr(self.result)
+        what = f"{self.kind} {self.key.decode()}"
+        return f"{self.began:.3f} {self.client} {what} {self.content!r} -> {outcome}"
+
+
+class Record(msgspec.Struct):
+    """The story of one key."""
+
+    key: bytes
+    copies: int
+    size: int
+    began: dict[bytes, float] = {}  # when the first put of each content began
+    acknowledged: dict[bytes, float] = {}  # when
+    drop_began: float | None = None
+    drop_acknowledged: float | None = None
+    holders: dict[int, bytes] = {}  # content by member, of those who live
+    buried: set[int] = set()  # live members that know of the drop
+    rotten: set[int] = set()  # live members that have not noticed that their copy is bad
+    failures: list[float] = []  # when a holder died or a rotten copy was found
+    whole: float = 0.0  # when there were last as many copies as wanted
+    lost: bool = False  # no copy was left at some moment
+    rotted: bool = False
+    remembered: bool = False  # a member has ever known of the drop
+    forgotten: bool = False  # no live member knew of the drop at some moment after it
+
+    @property
+    def contested(self) -> bool:
+        """Whether different bytes were put."""
+        return len(self.began) > 1
+
+    @property
+    def safe(self) -> bool:
+        """Whether the object is promised to be there."""
+        return bool(self.acknowledged) and self.drop_began is None and not self.lost
+
+    def good(self) -> int:
+        """Count the copies that hold what was acknowledged."""
+        return sum(content in self.acknowledged for content in self.holders.values())

@@ -1,0 +1,89 @@
+"""What clients and agents say to each other about objects in a simulated cluster."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..errors import HoldfastError
+from ..membership.view import Entry
+from ..restoring.holdings import Held
+from ..restoring.messages import Request
+
+# Requests
+
+
+class PutMessage(msgspec.Struct, frozen=True, gc=False):
+    """Store an object here and at the members after us."""
+
+    key: bytes
+    content: bytes
+    size: int
+    tier: int
+    owners: list[int]
+    onward: list[str]  # addresses
+    patience: float  # of the sender
+
+
+class GetMessage(msgspec.Struct, frozen=True, gc=False):
+    """Send an object."""
+
+    key: bytes
+
+
+class VerifyMessage(msgspec.Struct, frozen=True, gc=False):
+    """Read a copy again."""
+
+    key: bytes
+
+
+class DropMessage(msgspec.Struct, frozen=True, gc=False):
+    """Drop an object for ever."""
+
+    key: bytes
+    owners: list[int]
+
+
+class ViewRequest(msgspec.Struct, frozen=True, gc=False):
+    """Send the view."""
+
+
+class JoinMessage(msgspec.Struct, frozen=True, gc=False):
+    """Take this view in, and send the merged one."""
+
+    entries: list[Entry]
+
+
+class DoubtMessage(msgspec.Struct, frozen=True, gc=False):
+    """A member failed the sender."""
+
+    number: int
+
+
+class RestoreMessage(msgspec.Struct, frozen=True, gc=False):
+    """Answer another member's restoring."""
+
+    request: Request
+
+
+# Replies
+
+
+class Done(msgspec.Struct, frozen=True, gc=False):
+    """What was asked for is done."""
+
+
+class Found(msgspec.Struct, frozen=True, gc=False):
+    """An object."""
+
+    held: Held
+    content: bytes
+
+
+class Refusal(msgspec.Struct, frozen=True, gc=False):
+    """An error, and the address where it happened."""
+
+    error: HoldfastError
+    at: str
+
+
+DONE = Done()

@@ -1,0 +1,61 @@
+"""What kind of cluster and what kind of trouble a seed stands for."""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+
+#: Kinds of faults; a seed has some of them.
+FAULTS = ("kill", "restart", "leave", "pause", "cut", "part", "rot")
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """One simulated run; times in seconds, of which one is a period of membership."""
+
+    seed: int
+    nodes: int
+    clients: int
+    length: float  # until everything is mended
+    delay: tuple[float, float]
+    loss: float
+    duplication: float
+    capacity: int  # of each store
+    restore_rate: float
+    faults: tuple[str, ...]  # in the order in which they strike
+    verbose: bool = False
+    virtual_nodes: int = 8
+    deadline: float = 4.0
+    patience: float = 20.0
+
+    @property
+    def slow(self) -> bool:
+        """Whether messages may take longer than a probe waits."""
+        return 2 * self.delay[1] > 0.5
+
+    @property
+    def deadlines(self) -> dict[str, float]:
+        """How long a call may take: every member may be silent, and views may change twice."""
+        search = 3 * self.nodes * (2 * self.deadline + 1)
+        change = self.patience + (self.nodes + 3) * self.deadline
+        return {"get": search, "put": change, "drop": search + change}
+
+
+def draw(seed: int, nodes: int = 0, verbose: bool = False) -> Scenario:
+    """Draw a scenario; `nodes` are 3 to 7 if they are not given."""
+    rng = Random(seed)
+    drawn = rng.randint(3, 7)
+    kinds = rng.sample(FAULTS, rng.randint(1, 4))
+    return Scenario(
+        seed=seed,
+        nodes=nodes or drawn,
+        clients=rng.randint(2, 3),
+        length=rng.uniform(15, 40),
+        delay=(0.001, rng.choice((0.01, 0.05, 0.2, 0.6))),
+        loss=rng.choice((0.0, 0.0, 0.0, 0.01, 0.05)),
+        duplication=rng.choice((0.0, 0.0, 0.03)),
+        capacity=rng.choice((10**6, 10**6, rng.randint(100, 300))),
+        restore_rate=rng.choice((1e6, 1e6, 30.0)),
+        faults=tuple(rng.choices(kinds, k=rng.randint(0, 6))),
+        verbose=verbose,
+    )

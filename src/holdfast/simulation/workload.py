@@ -1,0 +1,80 @@
+"""What the clients of a simulated cluster do while it is in trouble."""
+
+from __future__ import annotations
+
+from .clients import Client
+from .cluster import Cluster
+from .history import Call, Record
+
+#: Calls of a client are up to this far apart, in seconds.
+_PAUSE = 2.0
+
+
+class Workload:
+    """Lets every client call, one call after the other, until it is told to stop."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._rng = cluster.rng
+        self._records = cluster.checkers.records
+        self._stopped = False
+        self._number = 0
+        self.running = 0
+        for client in cluster.clients:
+            self._next(client)
+
+    def stop(self) -> None:
+        """Begin no more calls."""
+        self._stopped = True
+
+    def record(self) -> Record:
+        """Return a key that was never used."""
+        self._number += 1
+        copies = self._rng.choice((1, 2, 2, 2, 3, 3))
+        key = b"k%d" % self._number
+        record = Record(key, min(copies, len(self._cluster.nodes)), self._rng.randint(1, 40))
+        self._records[key] = record
+        return record
+
+    def _next(self, client: Client) -> None:
+        wire = self._cluster.wire
+        wire.at(wire.now + self._rng.random() * _PAUSE, client.process, self._call, client)
+
+    def _call(self, client: Client) -> None:
+        if self._stopped:
+            return
+        self.running += 1
+        cluster, rng = self._cluster, self._rng
+        choice = rng.random()
+        if choice < 0.4 or not self._records:
+            record = self.record()
+            cluster.put(client, record, record.key + b"/0", self._ended)
+            return
+        record = rng.choice(list(self._records.values()))
+        if choice < 0.75:
+            cluster.get(client, record, self._ended)
+        elif choice < 0.87:
+            cluster.drop(client, record, self._dropped)
+        elif choice < 0.95:
+            cluster.put(client, record, record.key + b"/0", self._ended)
+        else:
+            cluster.put(client, record, record.key + b"/1", self._ended)
+
+    def _ended(self, call: Call) -> None:
+        self.running -= 1
+        client = next(c for c in self._cluster.clients if c.name == call.client)
+        self._next(client)
+
+    def _dropped(self, call: Call) -> None:
+        """Somebody who has just come looks at once whether it is gone."""
+        self._ended(call)
+        cluster = self._cluster
+        running = [node for node in cluster.agents if node not in cluster.paused]
+        if call.error is None and running:
+            self._number += 1
+            reader = cluster.connect(f"reader{self._number}", self._rng.choice(running))
+            self.running += 1
+            cluster.get(reader, self._records[call.key], self._looked)
+
+    def _looked(self, _: Call) -> None:
+        self.running -= 1

@@ -1,0 +1,78 @@
+"""Looking into a local cluster: what its agents believe and what they hold."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+import holdfast
+from holdfast import errors
+from holdfast._core import Client
+from holdfast.cluster import session as sessions
+from holdfast.cluster.messages import AgentStatus, ViewReply, ViewRequest
+from holdfast.membership.view import Member, State, View
+
+#: A ceiling against hangs, not an expectation.
+WITHIN = 30.0
+
+
+def wait_for(condition: Callable[[], bool], within: float = WITHIN) -> None:
+    end = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+class Inside:
+    """Asks agents directly, over their own sockets."""
+
+    def __init__(self, cluster: holdfast.LocalCluster) -> None:
+        self.cluster = cluster
+        self.client = Client(sessions.read_key(cluster.directory))
+
+    def __enter__(self) -> Inside:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+
+    def member(self, node: int) -> Member:
+        (found,) = (
+            agent.member
+            for agent in sessions.agents(self.cluster.directory)
+            if agent.member.node == f"node-{node}"
+        )
+        return found
+
+    def view(self, node: int) -> View:
+        known = msgspec.msgpack.encode(ViewRequest())
+        answer = self.client.call(self.member(node).socket, "agent", "view", known, deadline=5.0)
+        return View(msgspec.msgpack.decode(answer, type=ViewReply).entries)
+
+    def status(self, node: int) -> AgentStatus:
+        answer = self.client.call(self.member(node).socket, "agent", "status", b"", deadline=5.0)
+        return msgspec.msgpack.decode(answer, type=AgentStatus)
+
+    def state(self, of: Member, on: int) -> State | None:
+        entry = self.view(on).get(of.number)
+        return entry.state if entry else None
+
+    def holders(self, key: str) -> list[str]:
+        """Nodes whose agents answer and hold `key`."""
+        found = []
+        for agent in sessions.agents(self.cluster.directory):
+            try:
+                self.client.stat(agent.member.address, key.encode(), deadline=1.0)
+            except (errors.NotFound, errors.TryAgain):
+                continue
+            found.append(agent.member.node)
+        return sorted(found)
+
+    def settled(self, nodes: list[int]) -> bool:
+        """Whether these agents have one view and nothing left to restore or to trim."""
+        states = [self.status(node) for node in nodes]
+        return len({state.identity for state in states}) == 1 and not any(
+            state.restoring.lacking or state.restoring.unequal for state in states
+        )

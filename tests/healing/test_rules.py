@@ -1,0 +1,228 @@
+"""Rules 2 to 10 of the design, on real agents that are really killed and stopped."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+from healing import Inside, wait_for
+
+import holdfast
+from holdfast import errors
+from holdfast.membership.view import State
+
+KEYS = [f"key-{number}" for number in range(40)]
+
+
+def fill(job: holdfast.Job, copies: int = 2, size: int = 100_000) -> dict[str, bytes]:
+    data = {key: os.urandom(size) for key in KEYS}
+    for key, value in data.items():
+        job.objects.put(key, value, copies=copies)
+    return data
+
+
+def test_rule_2_a_restart_is_a_new_member(five: holdfast.LocalCluster, inside: Inside) -> None:
+    old = inside.member(1)
+    five.kill(1)
+    five.restart(1)
+    new = inside.member(1)
+    assert new.number != old.number
+    for node in range(5):
+        wait_for(lambda node=node: inside.view(node).node("node-1") == new)
+        assert old in inside.view(node).lost()
+
+
+def test_rule_3_a_death_is_known_to_all_and_a_stop_is_taken_back(
+    five: holdfast.LocalCluster, inside: Inside
+) -> None:
+    victim = inside.member(2)
+    others = [0, 1, 3, 4]
+    five.stop(2)
+    for node in others:
+        wait_for(lambda node=node: inside.state(victim, node) is State.DEAD)
+    five.resume(2)
+    for node in range(5):
+        wait_for(lambda node=node: inside.state(victim, node) is State.ALIVE)
+    assert inside.view(0).get(victim.number).incarnation > 0  # it has refuted its death itself
+    assert inside.member(2) == victim
+
+
+def test_rule_3_a_client_that_fails_to_reach_a_member_makes_it_a_suspect_not_dead(
+    five: holdfast.LocalCluster, inside: Inside
+) -> None:
+    victim = inside.member(2)
+    import msgspec
+
+    inside.client.call(
+        inside.member(0).socket, "agent", "doubt", msgspec.msgpack.encode(victim.number)
+    )
+    wait_for(lambda: inside.view(0).get(victim.number).incarnation > 0)
+    assert inside.state(victim, 0) is State.ALIVE  # refuted
+    for node in range(5):
+        assert victim in inside.view(node).live()
+
+
+def test_rule_4_a_put_under_another_view_is_refused_and_stores_nothing(
+    five: holdfast.LocalCluster, inside: Inside
+) -> None:
+    first = inside.member(0)
+    from holdfast._core import Tier
+
+    with pytest.raises(errors.StaleView):
+        inside.client.put([first.address], [first.number + 1], b"key", b"bytes", Tier.MEMORY)
+    with pytest.raises(errors.BadInput):
+        inside.client.put([first.address], [], b"key", b"bytes", Tier.MEMORY)
+    assert inside.holders("key") == []
+
+
+def test_rule_4_a_client_with_an_old_view_merges_and_gets_through(
+    five: holdfast.LocalCluster, inside: Inside
+) -> None:
+    with five.connect() as job:
+        fill(job)  # the job knows five nodes
+        victim = inside.member(4)
+        five.kill(4)
+        wait_for(lambda: all(inside.state(victim, node) is State.DEAD for node in range(4)))
+        for number in range(40):
+            job.objects.put(f"later-{number}", b"x" * 1000, copies=2)
+            assert len(inside.holders(f"later-{number}")) >= 2
+
+
+def test_rule_5_puts_ride_through_a_death_and_are_acknowledged_by_enough(
+    five: holdfast.LocalCluster, inside: Inside
+) -> None:
+    with five.connect() as job:
+        five.kill(3)
+        for number in range(30):
+            job.objects.put(f"k-{number}", b"y" * 5000, copies=3)
+            assert len(inside.holders(f"k-{number}")) >= 3
+        five.kill(1)
+        five.kill(2)
+        with pytest.raises(errors.NotEnoughNodes, match="2 of 5 live"):
+            job.objects.put("too many", b"z", copies=3)
+
+
+def test_rule_8_lost_copies_come_back_by_themselves(
+    five: holdfast.LocalCluster, inside: Inside
+) -> None:
+    with five.connect() as job:
+        data = fill(job)
+        lost = inside.status(2).tiers["memory"]["bytes"]
+        assert lost
+        for victim, others in ((2, [0, 1, 3, 4]), (4, [0, 1, 3])):
+            five.kill(victim)
+            wait_for(lambda: all(len(inside.holders(key)) == 2 for key in KEYS))
+            wait_for(lambda others=others: inside.settled(others))
+        moved = sum(inside.status(node).restoring.restored_bytes for node in (0, 1, 3))
+        assert moved >= lost
+        for key, value in data.items():
+            assert job.objects.get(key) == value
+
+
+def test_rule_8_only_what_was_lost_moves(five: holdfast.LocalCluster, inside: Inside) -> None:
+    with five.connect() as job:
+        fill(job)
+        lost = inside.status(2).tiers["memory"]["bytes"]
+        five.kill(2)
+        wait_for(lambda: all(len(inside.holders(key)) == 2 for key in KEYS))
+        moved = sum(inside.status(node).restoring.restored_bytes for node in (0, 1, 3, 4))
+        assert lost <= moved <= 1.05 * lost
+
+
+def test_rule_8_a_bad_copy_comes_back(five: holdfast.LocalCluster, inside: Inside) -> None:
+    with five.connect() as job:
+        job.objects.put("key", b"good" * 50_000, copies=2)
+        (agent, *_) = (a for a in five.agents if a.member.node in inside.holders("key"))
+        (path,) = (p for p in os.scandir(agent.tiers.memory_dir) if p.is_file())
+        os.chmod(path.path, 0o600)
+        with open(path.path, "r+b") as file:
+            file.write(b"bad!")
+        with pytest.raises(errors.Damaged):
+            inside.client.verify(agent.member.address, b"key")
+        wait_for(lambda: len(inside.holders("key")) == 2)
+        for node in inside.holders("key"):
+            member = inside.member(int(node.removeprefix("node-")))
+            assert inside.client.get(member.address, b"key") == b"good" * 50_000
+
+
+def test_rule_8_a_false_death_is_harmless_and_its_extra_copies_are_trimmed(
+    five: holdfast.LocalCluster, inside: Inside
+) -> None:
+    with five.connect() as job:
+        data = fill(job)
+        before = {key: inside.holders(key) for key in KEYS}
+        five.stop(2)
+        others = [0, 1, 3, 4]
+        wait_for(lambda: all(len(inside.holders(key)) == 2 for key in KEYS))
+        moved = sum(inside.status(node).restoring.restored_bytes for node in others)
+        five.resume(2)
+        wait_for(lambda: {key: inside.holders(key) for key in KEYS} == before)
+        wait_for(lambda: inside.settled([0, 1, 2, 3, 4]))
+        assert inside.status(2).restoring.restored_bytes == 0  # it had all of its own
+        after = sum(inside.status(node).restoring.restored_bytes for node in others)
+        assert after == moved
+        for key, value in data.items():
+            assert job.objects.get(key) == value
+
+
+def test_rule_8_a_new_member_gets_its_share(five: holdfast.LocalCluster, inside: Inside) -> None:
+    with five.connect() as job:
+        data = fill(job)
+        before = {key: inside.holders(key) for key in KEYS}
+        five.kill(2)
+        wait_for(lambda: all(len(inside.holders(key)) == 2 for key in KEYS))
+        five.restart(2)
+        wait_for(lambda: {key: inside.holders(key) for key in KEYS} == before)
+        for key, value in data.items():
+            assert job.objects.get(key) == value
+
+
+def test_rule_9_what_was_dropped_stays_dropped(five: holdfast.LocalCluster, inside: Inside) -> None:
+    with five.connect() as job:
+        fill(job)
+        absent = "node-2"
+        five.stop(2)
+        victim = inside.member(2)
+        wait_for(lambda: inside.state(victim, 0) is State.DEAD)
+        for key in KEYS:
+            job.objects.drop(key)
+            with pytest.raises(errors.Dropped):
+                job.objects.get(key)
+            with pytest.raises(errors.KeyExists, match="dropped"):
+                job.objects.put(key, b"again", copies=2)
+        five.resume(2)
+        wait_for(lambda: inside.status(2).counters["tombstones"] == len(KEYS))
+        wait_for(lambda: inside.settled([0, 1, 2, 3, 4]))
+        assert not any(inside.holders(key) for key in KEYS), absent
+        with pytest.raises(errors.NotFound):
+            job.objects.drop(KEYS[0])
+
+
+def test_rule_10_restoring_waits_when_many_vanish_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOLDFAST_PARTITION_WAIT", "4 s")
+    with (
+        holdfast.local_cluster(nodes=5, memory="64 MiB", disk="64 MiB") as cluster,
+        cluster.connect() as job,
+        Inside(cluster) as inside,
+    ):
+        for key in KEYS:
+            job.objects.put(key, b"x" * 10_000, copies=3)
+        cluster.kill(3)
+        cluster.kill(4)
+        wait_for(lambda: all(len(inside.view(node).live()) == 3 for node in range(3)))
+        time.sleep(1)  # long enough to have restored all of it
+        assert all(inside.status(node).restoring.waits > 0 for node in range(3))
+        assert not any(inside.status(node).restoring.restored for node in range(3))
+        assert any(len(inside.holders(key)) < 3 for key in KEYS)
+        wait_for(lambda: all(len(inside.holders(key)) == 3 for key in KEYS))
+
+
+def test_an_agent_that_ends_says_so(five: holdfast.LocalCluster, inside: Inside) -> None:
+    leaving = inside.member(3)
+    inside.client.call(leaving.socket, "agent", "stop", b"")
+    for node in (0, 1, 2, 4):
+        wait_for(lambda node=node: inside.state(leaving, node) is State.DEAD)
+        assert inside.view(node).get(leaving.number).incarnation == 0

@@ -1,0 +1,166 @@
+"""Some members with stores of their own, whose restoring talks without a network in between."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from holdfast.errors import Full
+from holdfast.membership.owners import Owners
+from holdfast.membership.view import Entry, Member, State, View
+from holdfast.restoring.asking import Ask, MergeViews
+from holdfast.restoring.holdings import Held
+from holdfast.restoring.messages import Request
+from holdfast.restoring.restorer import (
+    Event,
+    Failed,
+    Instruction,
+    Pull,
+    Pulled,
+    Replied,
+    Restorer,
+    Tick,
+    Viewed,
+)
+from holdfast.simulation.store import Store
+
+PERIOD = 0.25
+
+
+class One:
+    """One member."""
+
+    def __init__(self, name: str, number: int, rate: float, patience: float) -> None:
+        self.member = Member(name, number, 0, name, name, 1)
+        self.removed: list[tuple[str, bytes]] = []
+        self.store = Store(number, 10**9, self._watch)
+        self.restorer = Restorer(number, self.store, rate, patience)
+        self.owners: Owners | None = None
+
+    def _watch(self, what: str, key: bytes) -> None:
+        if what != "stored":
+            self.removed.append((what, key))
+
+
+class Some:
+    """Members n0, n1, ... that all see one another alive at first."""
+
+    def __init__(self, nodes: int, rate: float = 1e12, patience: float = 5.0) -> None:
+        self.rng = random.Random(nodes)
+        self.now = 100.0
+        self.members = {f"n{i}": One(f"n{i}", 1000 + i, rate, patience) for i in range(nodes)}
+        self.by_number = {one.member.number: one for one in self.members.values()}
+        self.dead: set[str] = set()
+        self.queue: deque[tuple[One, Instruction]] = deque()
+        self.asked: list[Request] = []
+        self.pulls: list[tuple[str, bytes]] = []  # that brought something
+        self.merges: list[tuple[str, str]] = []
+        #: Called before an instruction is carried out; if it returns False it fails.
+        self.reaches: Callable[[One, Member], bool] = lambda _sender, _member: True
+        #: Answers to such requests are kept until `release`.
+        self.keeps: Callable[[One, Request], bool] = lambda _sender, _request: False
+        self._kept: list[tuple[One, Event]] = []
+        self.see(self.members)
+
+    def see(self, live: Iterable[str], by: Iterable[str] | None = None) -> None:
+        """Give members, all if none are named, the view in which just `live` live."""
+        alive = set(live)
+        for name in self.members if by is None else by:
+            entries = [
+                Entry(one.member, 0, State.ALIVE if node in alive else State.DEAD)
+                for node, one in self.members.items()
+            ]
+            view = View(entries)
+            one = self.members[name]
+            one.owners = Owners(view, 20)
+            one.store.place(one.owners)
+            self.step(one, Viewed(one.owners, view.live()))
+
+    def die(self, *names: str) -> None:
+        """Let members die, and the others know it."""
+        self.dead.update(names)
+        left = [name for name in self.members if name not in self.dead]
+        self.see(left, left)
+
+    def put(
+        self, name: str, key: bytes, content: bytes = b"", size: int = 10, copies: int = 2
+    ) -> None:
+        """Store an object at one member."""
+        self.members[name].store.create(key, content, size, 0, copies).commit(content)
+
+    def put_at_owners(self, key: bytes, size: int = 10, copies: int = 2) -> list[str]:
+        owners = self.owners(key, copies)
+        for name in owners:
+            self.put(name, key, key, size, copies)
+        return owners
+
+    def owners(self, key: bytes, copies: int = 2) -> list[str]:
+        living = next(one for name, one in self.members.items() if name not in self.dead)
+        assert living.owners is not None
+        return [member.node for member in living.owners.of(key, copies)]
+
+    def holders(self, key: bytes) -> set[str]:
+        return {
+            name
+            for name, one in self.members.items()
+            if name not in self.dead and key in one.store.objects
+        }
+
+    def step(self, one: One, event: Event) -> None:
+        for instruction in one.restorer.step(event, self.now, self.rng):
+            self.queue.append((one, instruction))
+
+    def tick(self, periods: int = 1) -> None:
+        for _ in range(periods):
+            self.now += PERIOD
+            for name, one in self.members.items():
+                if name not in self.dead:
+                    self.step(one, Tick())
+            self.settle()
+
+    def settle(self) -> None:
+        """Carry out instructions until there are no more."""
+        while self.queue:
+            self.carry_out(*self.queue.popleft())
+
+    def release(self) -> int:
+        """Let the answers arrive that were kept; return how many."""
+        kept, self._kept = self._kept, []
+        for one, event in kept:
+            self.step(one, event)
+        self.settle()
+        return len(kept)
+
+    def carry_out(self, one: One, instruction: Instruction) -> None:
+        if isinstance(instruction, MergeViews):
+            self.merges.append((one.member.node, instruction.member.node))
+        elif isinstance(instruction, Ask):
+            self.asked.append(instruction.request)
+            event: Event = Failed(instruction.ticket)
+            if self._reaches(one, instruction.member):
+                other = self.by_number[instruction.member.number].restorer
+                event = Replied(instruction.ticket, other.answer(instruction.request))
+            if self.keeps(one, instruction.request):
+                self._kept.append((one, event))
+            else:
+                self.step(one, event)
+        else:
+            self.step(one, self._pull(one, instruction))
+
+    def _pull(self, one: One, pull: Pull) -> Event:
+        key = pull.held.key
+        source = self.by_number[pull.source.number].store.objects.get(key)
+        if source is None or not self._reaches(one, pull.source) or key in one.store.dropped:
+            return Failed(pull.ticket)
+        self.pulls.append((one.member.node, key))
+        held: Held = source.held
+        try:
+            writer = one.store.create(key, source.content, held.size, held.tier, held.copies)
+        except Full:
+            return Failed(pull.ticket)
+        writer.commit(source.content)
+        return Pulled(pull.ticket, held.size)
+
+    def _reaches(self, one: One, member: Member) -> bool:
+        return member.node not in self.dead and self.reaches(one, member)

@@ -1,0 +1,208 @@
+"""Rule 8: lacking copies come back, only what is lost moves, and nothing moves twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from restoring_members import PERIOD, Some
+
+from holdfast.restoring.messages import Compare, Exchange, OtherView
+from holdfast.restoring.restorer import Pull
+
+KEYS = [b"key %d" % i for i in range(60)]
+
+
+def all_in_place(some: Some, copies: int = 2) -> bool:
+    return all(some.holders(key) == set(some.owners(key, copies)) for key in KEYS)
+
+
+def lose(some: Some, name: str, key: bytes) -> None:
+    """Let a copy go bad, and a scrub find it."""
+    some.members[name].store.rot(key)
+    assert not some.members[name].store.verify(key)
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+def test_after_a_death_exactly_the_lost_copies_move(copies: int) -> None:
+    some = Some(6)
+    owners = {key: some.put_at_owners(key, copies=copies) for key in KEYS}
+    lost = [key for key in KEYS if "n2" in owners[key]]
+    some.die("n2")
+    some.tick(10)
+    assert all_in_place(some, copies)
+    new = {key: set(some.owners(key, copies)) - set(owners[key]) for key in lost}
+    assert Counter(some.pulls) == Counter((name, key) for key in lost for name in new[key])
+    status = [one.restorer.status(some.now) for name, one in some.members.items() if name != "n2"]
+    assert sum(s.restored_bytes for s in status) == 10 * len(lost)
+    assert all(s.lacking == s.lacking_bytes == s.unequal == s.conflicts == 0 for s in status)
+
+
+def test_quiet_members_compare_nothing() -> None:
+    some = Some(5)
+    for key in KEYS:
+        some.put_at_owners(key)
+    some.tick(10)
+    some.asked.clear()
+    some.tick(20)
+    assert not [request for request in some.asked if isinstance(request, Compare | Exchange)]
+    assert not some.pulls
+
+
+def test_a_put_that_was_cut_off_is_completed_by_comparison() -> None:
+    some = Some(4)
+    for key in KEYS:
+        some.put_at_owners(key)
+    some.tick(10)
+    first, second = some.owners(b"half")
+    some.put(second, b"half")
+    some.tick(3)
+    assert some.holders(b"half") == {first, second}
+    assert some.pulls == [(first, b"half")]
+
+
+@pytest.mark.parametrize("keys", [1, 60])
+def test_a_copy_found_bad_comes_back_even_if_nothing_else_is_shared(keys: int) -> None:
+    some = Some(3)
+    for key in KEYS[:keys]:
+        some.put_at_owners(key)
+    some.tick(10)
+    first, second = some.owners(KEYS[0])
+    lose(some, first, KEYS[0])
+    assert some.holders(KEYS[0]) == {second}
+    some.tick(10)
+    assert some.holders(KEYS[0]) == {first, second}
+
+
+def test_a_new_member_takes_over_and_the_others_trim_what_it_owns_now() -> None:
+    some = Some(5)
+    some.see([f"n{i}" for i in range(4)])
+    for key in KEYS:
+        some.put_at_owners(key)
+    some.tick(10)
+    some.see(some.members)
+    some.tick(20)
+    assert all_in_place(some)
+    moved = [key for key in KEYS if "n4" in some.owners(key)]
+    assert Counter(some.pulls) == Counter(("n4", key) for key in moved)
+
+
+def test_one_copy_is_fetched_at_a_time_though_many_offer_it() -> None:
+    some = Some(5)
+    owners = some.owners(b"wide", 4)
+    for name in owners[1:]:
+        some.put(name, b"wide", copies=4)
+    started: list[Pull] = []
+    carry_out = some.carry_out
+    some.carry_out = lambda one, i: started.append(i) if isinstance(i, Pull) else carry_out(one, i)  # type: ignore[method-assign,func-returns-value]
+    some.tick(20)
+    assert len(started) == 1  # it never arrives, and nobody else is asked meanwhile
+
+
+def test_a_source_that_fails_is_followed_by_the_next() -> None:
+    some = Some(5)
+    owners = some.owners(b"wide", 4)
+    lacking, bad, *good = owners
+    for name in owners[1:]:
+        some.put(name, b"wide", copies=4)
+    lose(some, bad, b"wide")
+    held = some.members[good[0]].store.objects[b"wide"].held
+    restorer = some.members[lacking].restorer
+    restorer._lack(held, some.members[bad].member.number)  # as it was told before the loss
+    some.tick(10)
+    assert some.holders(b"wide") == set(owners)
+
+
+def test_what_is_no_longer_owned_or_has_come_by_itself_is_not_fetched() -> None:
+    some = Some(4)
+    first, second = some.owners(b"late")
+    restorer = some.members[first].restorer
+    some.put(second, b"late")
+    held = some.members[second].store.objects[b"late"].held
+    restorer._lack(held, some.members[second].member.number)
+    some.put(first, b"late")
+    stranger = next(name for name in some.members if name not in (first, second))
+    some.members[stranger].restorer._lack(held, some.members[second].member.number)
+    some.tick(5)
+    assert not some.pulls
+
+
+def test_the_rate_is_kept() -> None:
+    size, rate = 100, 1000.0
+    some = Some(3, rate=rate)
+    for key in KEYS:
+        some.put_at_owners(key, size=size)
+    some.tick(4)
+    lost = [key for key in KEYS if "n0" in some.owners(key)]
+    begun = some.now
+    some.die("n0")
+    fetched = [(some.now, 0)]
+    while not all_in_place(some):
+        some.tick()
+        assert some.now < begun + 100 * len(lost) * size / rate, "it does not end"
+        fetched.append((some.now, size * len(some.pulls)))
+    assert fetched[-1][1] == len(lost) * size
+    # A second's worth may have been saved up by each of the two, and one object is begun early.
+    for now, done in fetched:
+        assert done <= 2 * (rate * (now - begun + 1) + size)
+    for (_, before), (_, after) in pairwise(fetched[8:]):
+        assert after - before <= 2 * (rate * PERIOD + size)
+
+
+def test_a_pair_that_never_agrees_does_not_hold_up_the_others() -> None:
+    """As where a store is full."""
+    some = Some(3)
+    for key in KEYS:
+        some.put_at_owners(key)
+    bad = next(key for key in KEYS if some.owners(key) == ["n0", "n1"])
+    good = next(key for key in KEYS if some.owners(key) == ["n0", "n2"])
+    some.members["n1"].store.rot(bad)
+    some.members["n1"].store.verify(bad)
+    some.members["n1"].store.capacity = 0
+    some.tick(10)
+    some.members["n0"].store.rot(good)
+    some.members["n0"].store.verify(good)
+    some.tick(10)
+    assert some.holders(good) == {"n0", "n2"}
+    assert some.holders(bad) == {"n0"}
+    some.members["n1"].store.capacity = 10**9
+    some.tick(5)
+    assert some.holders(bad) == {"n0", "n1"}
+
+
+def test_two_versions_of_a_key_are_counted_and_left_alone() -> None:
+    some = Some(4)
+    first, second = some.owners(b"twice")
+    some.put(first, b"twice", b"one")
+    some.put(second, b"twice", b"other")
+    some.tick(10)
+    assert some.members[first].store.objects[b"twice"].content == b"one"
+    assert some.members[second].store.objects[b"twice"].content == b"other"
+    conflicts = [one.restorer.status(some.now).conflicts for one in some.members.values()]
+    assert sum(conflicts) >= 1
+    assert not some.pulls
+
+
+def test_members_with_different_views_merge_them_and_do_nothing_else() -> None:
+    some = Some(4)
+    for key in KEYS:
+        some.put_at_owners(key)
+    some.see(["n0", "n1", "n2"], by=["n0"])  # n3 is dead, believes n0 alone
+    some.tick(10)
+    assert ("n0", "n1") in some.merges
+    assert not some.pulls
+    answer = some.members["n1"].restorer.answer(Compare(1, 1000, (0, 0)))
+    assert isinstance(answer, OtherView)
+
+
+def test_an_answer_to_an_earlier_view_does_not_count_as_agreement() -> None:
+    some = Some(3)
+    for key in KEYS:
+        some.put_at_owners(key)
+    one = some.members["n0"]
+    some.keeps = lambda sender, request: sender is one and isinstance(request, Compare)
+    some.tick()
+    some.see(some.members, by=["n0"])
+    assert some.release() == 2
+    assert one.restorer.status(some.now).unequal == 2

@@ -1,0 +1,92 @@
+"""Rule 9: drops are final; every member learns of them and nothing comes back."""
+
+from __future__ import annotations
+
+from restoring_members import One, Some
+
+from holdfast.errors import KeyExists
+from holdfast.membership.view import Member
+from holdfast.restoring.messages import CompareDropped
+
+KEY = b"key"
+
+
+def knows(some: Some, key: bytes = KEY) -> set[str]:
+    return {name for name, one in some.members.items() if key in one.store.dropped}
+
+
+def test_a_drop_at_one_member_reaches_all_and_no_copy_comes_back() -> None:
+    some = Some(8)
+    owners = some.put_at_owners(KEY, copies=3)
+    some.tick(4)
+    some.members[owners[1]].store.drop(KEY)
+    some.tick(20)
+    assert knows(some) == set(some.members)
+    assert some.holders(KEY) == set()
+    assert not some.pulls
+    for one in some.members.values():
+        try:
+            one.store.create(KEY, b"", 10, 0, 2)
+        except KeyExists:
+            continue
+        raise AssertionError(f"{one.member.node} takes the key again")
+
+
+def test_who_was_away_hears_of_it_when_it_returns() -> None:
+    some = Some(6)
+    some.put_at_owners(KEY)
+    away = some.owners(KEY)[0]
+    rest = [name for name in some.members if name != away]
+    some.see([away], by=[away])
+    some.see(rest, by=rest)
+
+    def cut(sender: One, member: Member) -> bool:
+        return (sender.member.node == away) == (member.node == away)
+
+    some.reaches = cut
+    some.tick(10)
+    some.members[rest[0]].store.drop(KEY)
+    some.tick(30)
+    assert knows(some) == set(rest)
+    assert some.holders(KEY) == {away}
+    some.reaches = lambda _sender, _member: True
+    some.see(some.members)
+    some.settle()
+    assert knows(some) == set(some.members)
+    assert some.holders(KEY) == set()
+
+
+def test_drops_on_two_sides_are_a_union() -> None:
+    some = Some(4)
+    many = [b"key %d" % i for i in range(3000)]
+    some.members["n0"].store.bury(many[:2000])
+    some.members["n3"].store.bury(many[1000:])
+    some.tick(30)
+    for one in some.members.values():
+        assert set(one.store.dropped) == set(many)
+        assert one.store.dropped_digest() == some.members["n0"].store.dropped_digest()
+
+
+def test_without_news_members_still_compare_now_and_then() -> None:
+    some = Some(4)
+    some.tick(40)
+    some.asked.clear()
+    some.tick(40)
+    compared = [request for request in some.asked if isinstance(request, CompareDropped)]
+    assert len(compared) == 4 * 4  # four members, every ten ticks
+
+
+def test_a_drop_that_comes_between_wins_over_a_copy_on_its_way() -> None:
+    some = Some(4)
+    first, second = some.owners(KEY)
+    some.put(second, KEY)
+    writer = some.members[first].store.create(KEY, b"", 10, 0, 2)
+    some.members[second].store.drop(KEY)
+    some.tick(10)
+    try:
+        writer.commit(b"")
+    except KeyExists:
+        pass
+    else:
+        raise AssertionError("it was stored after it was dropped")
+    assert some.members[first].store.used == 0
