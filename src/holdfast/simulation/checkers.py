@@ -80,7 +80,7 @@ class Checkers:
                 f"acknowledged: {call} has {record.good()} of {record.copies} copies, "
                 f"and {failed} holders died"
             )
-        record.whole = now
+        record.whole = now if record.good() >= record.copies else call.began
 
     def _got(self, call: Call, record: Record) -> None:
         if call.error is not None:
