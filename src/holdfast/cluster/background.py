@@ -81,8 +81,8 @@ def up(config: Config, count: int | None = None, own_networks: bool = False) -> 
     return Up(config.session, launcher.name, found.what, found.why, members, cleared)
 
 
-def missing(config: Config, count: int | None = None) -> Up:
-    """Start agents on the nodes of a session that lack one that answers."""
+def missing(config: Config, count: int | None = None, only: str = "") -> Up:
+    """Start agents on the nodes of a session that lack one that answers, or on `only` one."""
     directory = sessions.directory(config)
     session = sessions.read(directory)
     if session.home is None:
@@ -103,7 +103,7 @@ def missing(config: Config, count: int | None = None) -> Up:
         contacts = Contacts(directory, config.deadline)
         view = contacts.view()
         there = {member.node for member in contacts.answering(view.live())}
-        lacking = [name for name in wanted if name not in there]
+        lacking = [name for name in wanted if name not in there and only in ("", name)]
         recipe = Recipe(session, sessions.read_key(directory), config, directory)
         outcome = launch.add(recipe, launcher, lacking, view)
     if outcome.failed:

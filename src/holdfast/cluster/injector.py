@@ -91,6 +91,7 @@ class Injection:
         self._patience = patience
         self._armed: dict[int, tuple[Kill | Stop, Outcome]] = {}  # by node
         self._relays: dict[int, Relay] = {}
+        self.cuts: set[tuple[int, int]] = set()  # from, to
         self._under_way = threading.Event()
         self._given_up = threading.Event()
         self._error: BaseException | None = None
@@ -169,10 +170,10 @@ class Injection:
     def _to_networks(self, networks: Networks, step: Cut | Lose | Delay | Heal) -> None:
         match step:
             case Cut(first, second, one_way):
-                for a, b in itertools.product(first, second):
+                pairs = set(itertools.product(first, second))
+                for a, b in pairs if one_way else pairs | {(b, a) for a, b in pairs}:
                     networks.cut(a, b)
-                    if not one_way:
-                        networks.cut(b, a)
+                    self.cuts.add((a, b))
             case Lose(a, b, share):
                 networks.lose(a, b, share)
                 networks.lose(b, a, share)
@@ -180,6 +181,7 @@ class Injection:
                 self._relays[node] = networks.delay(node, seconds)
             case Heal():
                 networks.heal()
+                self.cuts.clear()
                 while self._relays:
                     node, relay = self._relays.popitem()
                     networks.undelay(node, relay)
@@ -194,7 +196,7 @@ class Injection:
 
     def _settle(self) -> None:
         end = time.monotonic() + self._patience
-        while trouble := self._victims.unsettled():
+        while trouble := self._victims.unsettled(self.cuts):
             if time.monotonic() > end or self._given_up.is_set():
                 raise TryAgain(f"the agents did not settle in {self._patience:g} s: {trouble}")
             self._sleep(_SETTLE_EVERY)

@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -42,6 +42,20 @@ class Seen(msgspec.Struct, frozen=True):
     restoring: Restoring = Restoring()
 
 
+def sides(nodes: Sequence[int], cuts: Collection[tuple[int, int]]) -> list[set[int]]:
+    """Return the nodes in groups that are connected, perhaps by way of one another."""
+    groups: list[set[int]] = []
+    for node in nodes:
+        reached = [
+            group
+            for group in groups
+            if any((node, one) not in cuts and (one, node) not in cuts for one in group)
+        ]
+        groups = [group for group in groups if group not in reached]
+        groups.append({node}.union(*reached))
+    return groups
+
+
 class Victims:
     """Agents to kill, stop, resume and restart, and the networks between them, if they have any."""
 
@@ -50,10 +64,11 @@ class Victims:
     ) -> None:
         self._directory = directory
         self._restart = restart
+        home = sessions.read(directory).home
         self._client = Client(sessions.read_key(directory))
         self._agents = {agent.member.node: agent for agent in sessions.agents(directory)}
         self.networks = networks
-        self.count = len(self._agents)
+        self.count = len(home.nodes) if home else 0
 
     def close(self) -> None:
         """Close connections."""
@@ -107,25 +122,26 @@ class Victims:
             return None
         return msgspec.msgpack.decode(answer, type=Seen)
 
-    def unsettled(self) -> str:
-        """Tell in words who keeps the cluster from being whole; empty if nobody does.
+    def unsettled(self, cuts: Collection[tuple[int, int]] = ()) -> str:
+        """Tell in words who keeps the cluster from being settled; empty if nobody does.
 
-        It is whole when all agents that run agree that these live and no others, and nobody lacks
-        a copy.
+        It is settled when all agents that run and can reach one another agree that these live and
+        no others, and nobody lacks a copy.
         """
         running = [node for node in range(self.count) if self.condition(node) == "running"]
         seen = {node: self.look(node) for node in running}
-        expected = 0
-        for one in seen.values():
-            expected ^= xxh3_64(one.number.to_bytes(8, "little")) if one else 0
-        trouble = []
-        for node, one in seen.items():
-            if one is None:
-                trouble.append(f"node {node} does not answer")
-            elif one.identity not in (None, expected):
-                trouble.append(f"node {node} sees others alive")
-            elif one.restoring.lacking or one.restoring.unequal or one.restoring.waits:
-                trouble.append(f"node {node} is restoring")
+        trouble = [f"node {node} does not answer" for node, one in seen.items() if one is None]
+        for side in sides(running, cuts):
+            there = {node: one for node in sorted(side) if (one := seen[node]) is not None}
+            expected = 0
+            for one in there.values():
+                expected ^= xxh3_64(one.number.to_bytes(8, "little"))
+            for node, one in there.items():
+                restoring = one.restoring
+                if one.identity not in (None, expected):
+                    trouble.append(f"node {node} sees others alive than run")
+                elif restoring.lacking or restoring.unequal or restoring.waits:
+                    trouble.append(f"node {node} is restoring")
         return ", ".join(trouble)
 
     def _socket(self, node: int) -> str:
