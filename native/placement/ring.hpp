@@ -23,6 +23,7 @@ class Ring {
     std::size_t owners(std::string_view key, std::span<std::uint32_t> out) const;
 
     const std::vector<std::string>& nodes() const { return nodes_; }
+    bool operator==(const Ring&) const = default;
 
   private:
     std::vector<std::string> nodes_;  // sorted
