@@ -46,6 +46,8 @@ nb::dict counters(Agent& agent) {
     all["fill_bytes"] = fills.bytes.load();
     all["evicted"] = store.evicted.load();
     all["dropped"] = store.dropped.load();
+    all["trimmed"] = store.trimmed.load();
+    all["tombstones"] = agent.store().dropped_digest().first;
     all["damaged"] = store.damaged.load();
     all["refused_full"] = store.refused_full.load();
     all["connections"] = traffic.connections.load();
@@ -144,4 +146,6 @@ void bind_agent(nb::module_& module) {
             "stop", [](Agent& self) { self.stop(); }, nb::call_guard<nb::gil_scoped_release>(),
             "End all requests and wait for the threads.");
     bind_requests(agent);
+    bind_survey(module, agent);
+    bind_tombstones(agent);
 }

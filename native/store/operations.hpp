@@ -61,6 +61,8 @@ class Operations : public Handler {
     Answer serve_heap(const ObjectPtr& object, const GetMessage& message);
     Outcome fill(Request& request);
     Outcome pull(Request& request);
+    Result<ObjectPtr> compare_there(const ObjectPtr& object, const PullMessage& message,
+                                    Duration patience);
     Answer list(const Request& request);
     Answer about_key(const Request& request);
     Outcome call(Request& request);

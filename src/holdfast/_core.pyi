@@ -205,3 +205,65 @@ class Agent:
         heard, identity, number of the sender, news: a probe that tells us something;
         reply, ticket, message; pulled, ticket, size; failed, ticket, name of the error, text.
         """
+
+    def survey(self) -> dict[int, tuple[int, int]]:
+        """
+        For each co-owner: how many objects we hold that both of us own, and their digest.
+        """
+
+    def buckets_with(self, peer: int) -> list[int]:
+        """
+        The digest for one co-owner in 64 buckets, by the top 6 bits of xxh3_64.
+        """
+
+    def held_with(self, peer: int, buckets: Sequence[int]) -> list[Held]:
+        """
+        The objects in some buckets of one co-owner.
+
+        Whole buckets in their order, one at least, as many as have 16384 objects together.
+        """
+
+    def strays(self, limit: int, after: bytes) -> list[Held]:
+        """Objects that we hold and do not own, in the order of keys."""
+
+    def held(self, key: bytes) -> Held | None:
+        """What we hold under that key."""
+
+    def trim(self, key: bytes, size: int, crc: int) -> bool:
+        """
+        Remove exactly that object if we do not own it and nobody has pinned it.
+        """
+
+    def dropped_digest(self) -> tuple[int, int]:
+        """How many keys were dropped, and the xor of their hashes (xxh3_64)."""
+
+    def dropped_buckets(self) -> list[int]:
+        """The same xor for each of 256 buckets, by the top byte of the hash."""
+
+    def dropped_in(self, buckets: Sequence[int]) -> list[bytes]:
+        """All dropped keys of some buckets."""
+
+    def bury(self, keys: Sequence[bytes]) -> int:
+        """
+        Keys that were dropped elsewhere: their objects go, and never come back.
+
+        Gives how many were new.
+        """
+
+class Held:
+    """An object as agents compare it."""
+
+    @property
+    def key(self) -> bytes: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def crc32c(self) -> int: ...
+
+    @property
+    def tier(self) -> Tier: ...
+
+    @property
+    def copies(self) -> int: ...

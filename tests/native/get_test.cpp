@@ -92,10 +92,13 @@ TEST_CASE("stat, list, pin, drop and verify as a client asks for them") {
     CHECK(info->pins == 1);
     CHECK(remote.verify(node.tcp, "key", kPatience).ok());
     CHECK(remote.drop(node.tcp, {"key", {node.number}}, kPatience).ok());
-    CHECK(remote.drop(node.tcp, {"key", {node.number}}, kPatience).code() == Code::NotFound);
-    CHECK(remote.stat(node.tcp, "key", kPatience).status().code() == Code::NotFound);
-    CHECK(remote.pin(node.tcp, {"key", true}, kPatience).code() == Code::NotFound);
-    CHECK(remote.verify(node.tcp, "key", kPatience).status().code() == Code::NotFound);
+    for (std::string key : {"key", "other"}) {
+        Code code = key == "key" ? Code::Dropped : Code::NotFound;
+        CHECK(get(remote, node.tcp, {key}).status().code() == code);
+        CHECK(remote.stat(node.tcp, key, kPatience).status().code() == code);
+        CHECK(remote.pin(node.tcp, {key, true}, kPatience).code() == code);
+        CHECK(remote.verify(node.tcp, key, kPatience).status().code() == code);
+    }
 
     std::size_t count = 600;
     std::string tail(1000, 'k');
@@ -132,12 +135,12 @@ TEST_CASE("a copy that went bad is not served, to nobody") {
     CHECK(get(remote, node.tcp, {"whole"}).status().code() == Code::Damaged);
     CHECK(get(remote, node.tcp, {"whole", kChunk, 3 * kChunk}).status().code() == Code::Damaged);
     damage("edge", 200'000);
-    CHECK(get(remote, node.tcp, {"edge", 199'000, 10}).status().code() == Code::NotFound);
-    CHECK(get(remote, node.tcp, {"edge"}).status().code() == Code::NotFound);
+    CHECK(get(remote, node.tcp, {"edge", 199'000, 10}).status().code() == Code::Damaged);
+    CHECK(get(remote, node.tcp, {"edge"}).status().code() == Code::Damaged);
     REQUIRE(remote.put({node.local}, {node.number}, "cut", bytes, Tier::Memory, kPatience).ok());
     std::string path = node.tier(Tier::Memory) + "/" + node.store().find("cut")->name;
     REQUIRE(::chmod(path.c_str(), 0600) == 0);
     REQUIRE(::truncate(path.c_str(), 1000) == 0);
-    CHECK(get(remote, node.tcp, {"cut"}).status().code() == Code::NotFound);
+    CHECK(get(remote, node.tcp, {"cut"}).status().code() == Code::Damaged);
     CHECK(node.store().counters().damaged == 2);
 }

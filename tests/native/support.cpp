@@ -134,7 +134,7 @@ Node::Node(std::uint64_t memory, std::uint64_t disk, const std::string& listen)
     auto bound = agent_->server().listen(listen);
     REQUIRE(bound.ok());
     tcp = *bound;
-    agent_->presence().set_self(number);
+    agent_->set_self(number);
     agree({this});
     agent_->server().start();
 }
@@ -150,8 +150,7 @@ void agree(const std::vector<Node*>& nodes, std::uint64_t identity) {
         names.push_back(name);
         numbers.push_back(number);
     }
-    for (Node* node : nodes)
-        node->agent().presence().set_placement(Ring(names, 16), numbers, identity);
+    for (Node* node : nodes) node->agent().set_placement(Ring(names, 16), numbers, identity);
 }
 
 std::string key_of(const std::vector<Node*>& owners, const std::string& stem) {

@@ -19,6 +19,7 @@ from . import session as sessions
 from .contacts import Contacts
 from .launch import Recipe
 from .launchers.local import Local
+from .launchers.openmpi import OpenMPI
 from .networks import Networks
 
 _END_WITHIN = 5.0
@@ -81,7 +82,7 @@ def up(config: Config, count: int | None = None, own_networks: bool = False) -> 
 
 
 def missing(config: Config, count: int | None = None, only: str = "") -> Up:
-    """Start agents on the nodes of a session that lack one that answers, or on one of them."""
+    """Start agents on the nodes of a session that lack one that answers, or on `only` one."""
     directory = sessions.directory(config)
     session = sessions.read(directory)
     if session.home is None:
@@ -89,24 +90,22 @@ def missing(config: Config, count: int | None = None, only: str = "") -> Up:
             f"session {session.name!r} was started on another host; "
             "run `holdfast up --missing` there"
         )
+    config = _as_started(session.home.config, session.launcher, config)
+    if config.launcher == OpenMPI.name:
+        raise BadInput(
+            "agents cannot be added by mpiexec; use `holdfast up --missing --hostfile FILE`"
+        )
+    launcher, found = launchers.choose(config, os.environ, count)
     with _held(directory):
-        if config.launcher == "auto" and not config.hostfile:  # the same again
-            config = replace(session.home.config, launcher=session.launcher)
-        else:
-            asked = {"launcher": config.launcher, "hostfile": config.hostfile, "ssh": config.ssh}
-            config = replace(session.home.config, **asked)
-        launcher, found = launchers.choose(config, os.environ, count)
-        with contextlib.ExitStack() as stack:
-            stack.callback(launcher.cancel)
-            if isinstance(launcher, Local):
-                launcher.networks = networks.of_session(directory)
-            wanted = launcher.nodes(session.home.nodes)
-            contacts = Contacts(directory, config.deadline)
-            view = contacts.view()
-            there = {member.node for member in contacts.answering(view.live())}
-            lacking = [name for name in wanted if name not in there and only in ("", name)]
-            recipe = Recipe(session, sessions.read_key(directory), config, directory)
-            outcome = launch.add(recipe, launcher, lacking, view)
+        if isinstance(launcher, Local):
+            launcher.networks = networks.of_session(directory)
+        wanted = launcher.nodes(session.home.nodes)
+        contacts = Contacts(directory, config.deadline)
+        view = contacts.view()
+        there = {member.node for member in contacts.answering(view.live())}
+        lacking = [name for name in wanted if name not in there and only in ("", name)]
+        recipe = Recipe(session, sessions.read_key(directory), config, directory)
+        outcome = launch.add(recipe, launcher, lacking, view)
     if outcome.failed:
         error = launch.failure(outcome.failed)
         started = f"; started: {', '.join(sorted(outcome.ready))}" if outcome.ready else ""
@@ -132,6 +131,13 @@ def down(config: Config) -> Down:
         _clear(directory)
     _remove_parent(config, parent)
     return Down(config.session, [one.node for one in silent if one.number not in here])
+
+
+def _as_started(then: Config, launcher: str, now: Config) -> Config:
+    """Return the settings with which a session was started, but for how to reach its nodes."""
+    if now.launcher == "auto" and not now.hostfile:
+        return replace(then, launcher=launcher)
+    return replace(then, launcher=now.launcher, hostfile=now.hostfile, ssh=now.ssh)
 
 
 @contextlib.contextmanager

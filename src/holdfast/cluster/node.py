@@ -53,10 +53,11 @@ class Place(msgspec.Struct, frozen=True):
 
 def check_name(node: str) -> str:
     """Return the name of a node, which also names files."""
-    plain = all(c.isalnum() or c in "-_." for c in node)
-    if not plain or not 1 <= len(node) <= _NAME or node[0] == "." or node == "session":
+    plain = node.isascii() and all(c.isalnum() or c in "-_." for c in node)
+    if not plain or not node[:1].isalnum() or len(node) > _NAME or node == "session":
         raise BadInput(
-            f"{node!r} cannot name a node; use up to {_NAME} letters, digits, '-', '_' and '.'"
+            f"{node!r} cannot name a node; use up to {_NAME} letters, digits, '-', '_' and '.', "
+            "a letter or digit first"
         )
     return node
 

@@ -80,7 +80,7 @@ class Checkers:
                 f"acknowledged: {call} has {record.good()} of {record.copies} copies, "
                 f"and {failed} holders died"
             )
-        record.whole = now
+        record.whole = now if record.good() >= record.copies else call.began
 
     def _got(self, call: Call, record: Record) -> None:
         if call.error is not None:
@@ -124,7 +124,7 @@ class Checkers:
     def removed(self, member: int, key: bytes, why: str) -> None:
         """Take note that a member has no good copy any more, and check that it may."""
         record, now = self.records[key], self._clock()
-        if member in record.rotten:
+        if member in record.rotten and why != "rotted":
             record.rotten.remove(member)
             record.failures.append(now)
         if member not in record.holders:

@@ -12,7 +12,7 @@ from ..restoring.messages import Request
 # Requests
 
 
-class PutMessage(msgspec.Struct, frozen=True, gc=False):
+class PutMessage(msgspec.Struct, frozen=True):
     """Store an object here and at the members after us."""
 
     key: bytes
@@ -24,42 +24,42 @@ class PutMessage(msgspec.Struct, frozen=True, gc=False):
     patience: float  # of the sender
 
 
-class GetMessage(msgspec.Struct, frozen=True, gc=False):
+class GetMessage(msgspec.Struct, frozen=True):
     """Send an object."""
 
     key: bytes
 
 
-class VerifyMessage(msgspec.Struct, frozen=True, gc=False):
+class VerifyMessage(msgspec.Struct, frozen=True):
     """Read a copy again."""
 
     key: bytes
 
 
-class DropMessage(msgspec.Struct, frozen=True, gc=False):
+class DropMessage(msgspec.Struct, frozen=True):
     """Drop an object for ever."""
 
     key: bytes
     owners: list[int]
 
 
-class ViewRequest(msgspec.Struct, frozen=True, gc=False):
+class ViewRequest(msgspec.Struct, frozen=True):
     """Send the view."""
 
 
-class JoinMessage(msgspec.Struct, frozen=True, gc=False):
+class JoinMessage(msgspec.Struct, frozen=True):
     """Take this view in, and send the merged one."""
 
     entries: list[Entry]
 
 
-class DoubtMessage(msgspec.Struct, frozen=True, gc=False):
+class DoubtMessage(msgspec.Struct, frozen=True):
     """A member failed the sender."""
 
     number: int
 
 
-class RestoreMessage(msgspec.Struct, frozen=True, gc=False):
+class RestoreMessage(msgspec.Struct, frozen=True):
     """Answer another member's restoring."""
 
     request: Request
@@ -68,18 +68,18 @@ class RestoreMessage(msgspec.Struct, frozen=True, gc=False):
 # Replies
 
 
-class Done(msgspec.Struct, frozen=True, gc=False):
+class Done(msgspec.Struct, frozen=True):
     """What was asked for is done."""
 
 
-class Found(msgspec.Struct, frozen=True, gc=False):
+class Found(msgspec.Struct, frozen=True):
     """An object."""
 
     held: Held
     content: bytes
 
 
-class Refusal(msgspec.Struct, frozen=True, gc=False):
+class Refusal(msgspec.Struct, frozen=True):
     """An error, and the address where it happened."""
 
     error: HoldfastError

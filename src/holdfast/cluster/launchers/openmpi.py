@@ -32,7 +32,7 @@ class OpenMPI:
     """`mpiexec ... holdfast up`: returns when all agents are up, and they stay."""
 
     name = "openmpi"
-    needs = "Open MPI's mpiexec: OMPI_COMM_WORLD_RANK is not set; to add agents, use a host file"
+    needs = "Open MPI's mpiexec: OMPI_COMM_WORLD_RANK is not set"
     here = False
 
     def __init__(self, config: Config, environment: Environment) -> None:
@@ -64,10 +64,6 @@ class OpenMPI:
 
     def nodes(self, known: Sequence[str]) -> tuple[str, ...]:
         """Return the hosts of the ranks."""
-        if known:
-            raise BadInput(
-                "agents cannot be added under mpiexec; use `holdfast up --missing --hostfile FILE`"
-            )
         if len(set(self._names)) < len(self._names):
             raise BadInput(f"several hosts have the same name: {', '.join(sorted(self._names))}")
         return tuple(map(check_name, self._names))
