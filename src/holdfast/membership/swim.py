@@ -179,10 +179,8 @@ class Swim:
         self._compare(event.identity, known.member, out)
 
     def _exchanged(self, entries: list[Entry], out: list[Instruction], rng: Random) -> None:
-        for entry in entries:
+        for entry in self.view.unlike(entries):
             known = self.view.get(entry.member.number)
-            if known is entry:
-                continue
             if entry.member.number == self.member.number:
                 self._refute(entry, out, rng)
                 continue
@@ -206,21 +204,16 @@ class Swim:
     ) -> None:
         """Take news in; tell `sender` if it has not heard that its suspects took that back."""
         later: list[Entry] = []
-        for entry in entries:
+        for entry in self.view.unlike(entries):
             number = entry.member.number
             known = self.view.get(number)
-            if known is entry:
-                continue
             if number == self.member.number:
                 self._refute(entry, out, rng)
                 if entry.state is not State.ALIVE:
                     later.append(self._beliefs.own())
-            elif known is None or known.incarnation < entry.incarnation:
+            elif known is None or _beats(entry, known):
                 self._beliefs.take(entry)
-            elif known.incarnation == entry.incarnation:
-                if known.state < entry.state:
-                    self._beliefs.take(entry)
-            elif entry.state is not State.ALIVE:
+            elif entry.state is not State.ALIVE and entry.incarnation < known.incarnation:
                 later.append(known)
         if later and sender is not None:
             teller = self.view.get(sender)  # the news may have told who it is

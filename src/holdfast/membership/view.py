@@ -105,6 +105,20 @@ class View:
         """Take in `entries` and return those that were news."""
         return [entry for entry in entries if self._take(entry)]
 
+    def unlike(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Return those of `entries` that are more or less than is known; most news is neither."""
+        held = self._entries
+        found = []
+        for entry in entries:
+            known = held.get(entry.member.number)
+            if known is not entry and (
+                known is None
+                or known.state is not entry.state
+                or known.incarnation != entry.incarnation
+            ):
+                found.append(entry)
+        return found
+
     def get(self, number: int) -> Entry | None:
         """Return what is known of member `number`."""
         entry = self._entries.get(number)
