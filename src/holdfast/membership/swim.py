@@ -129,7 +129,7 @@ class Swim:
         if target is not None:
             attempt = _Attempt(target, 1, helped=False)
             self._ask(attempt, None, beliefs.news_for(target), DIRECT_DEADLINE, out)
-        if len(self._gossip):
+        if self._gossip.waiting:
             self._gossip_to_some(out, rng)
         for number in beliefs.raised:
             self._tell_it_itself(number, out)
@@ -236,7 +236,7 @@ class Swim:
         if identity == self.view.identity:
             self._agreed = tick
         elif self._synced != tick:
-            pending = len(self._gossip)
+            pending = len(self._gossip.waiting)
             longest = SYNC_ANYWAY * self._beliefs.patience()
             if pending == 0 or pending > MOST or tick - max(self._agreed, self._synced) > longest:
                 self._synced = tick
