@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..membership.view import SPARE
 from ..placement.ring import Ring
 from .cluster import Cluster
 from .history import Record
@@ -23,7 +24,8 @@ def complaint(cluster: Cluster) -> str:
         held = sum(stored.held.size for stored in agent.store.objects.values())
         if held != agent.store.used:
             return f"capacity: {node} holds {held} bytes and counts {agent.store.used}"
-    ring = Ring(agents, cluster.scenario.virtual_nodes)
+    owning = [node for node, agent in agents.items() if agent.member.role != SPARE]
+    ring = Ring(owning, cluster.scenario.virtual_nodes)
     for record in cluster.checkers.records.values():
         owners = ring.owners(record.key, record.copies)
         for node, agent in agents.items():
