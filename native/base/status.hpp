@@ -25,8 +25,10 @@ enum class Code : std::uint16_t {
     Full = 8,
     Refused = 9,
     Damaged = 10,
+    StaleView = 11,
+    Dropped = 12,
 };
-constexpr std::uint16_t kLastCode = 10;
+constexpr std::uint16_t kLastCode = 12;
 
 class [[nodiscard]] Status {
   public:

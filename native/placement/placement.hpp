@@ -32,6 +32,9 @@ struct Placement {
     std::uint64_t identity = 0;          // of the view
     std::uint64_t self = 0;              // our own number; 0: nobody
 
+    bool same_owners(const Placement& other) const {
+        return self == other.self && numbers == other.numbers && ring == other.ring;
+    }
     // Fewer if there are fewer, and never more than kMaxCopies.
     Owners owners(std::string_view key, std::size_t copies) const {
         std::array<std::uint32_t, kMaxCopies> nodes;

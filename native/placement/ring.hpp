@@ -26,6 +26,7 @@ class Ring {
     std::vector<double> shares() const;
 
     const std::vector<std::string>& nodes() const { return nodes_; }
+    bool operator==(const Ring&) const = default;
 
   private:
     struct Point {

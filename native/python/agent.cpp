@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
+#include "base/fault.hpp"
 #include "python/bind.hpp"
 #include "python/convert.hpp"
 #include "python/raise.hpp"
@@ -45,6 +46,8 @@ nb::dict counters(Agent& agent) {
     all["fill_bytes"] = fills.bytes.load();
     all["evicted"] = store.evicted.load();
     all["dropped"] = store.dropped.load();
+    all["trimmed"] = store.trimmed.load();
+    all["tombstones"] = agent.store().dropped_digest().first;
     all["damaged"] = store.damaged.load();
     all["refused_full"] = store.refused_full.load();
     all["connections"] = traffic.connections.load();
@@ -126,7 +129,23 @@ void bind_agent(nb::module_& module) {
             },
             nb::sig("def tiers(self) -> dict[str, dict[str, int]]"))
         .def(
+            "arm",
+            [](Agent&, const std::string& stage, const std::string& action, std::uint64_t after) {
+                raise_unless_ok(fault::arm(stage, action, after));
+            },
+            "stage"_a, "action"_a, "after"_a = 1,
+            "Kill or stop this process at a later pass of a stage; `nothing` disarms it.")
+        .def(
+            "pass_point",
+            [](Agent&, const std::string& stage) {
+                auto found = fault::stage_named(stage);
+                fault_point(value_or_raise(found));
+            },
+            "stage"_a, "Pass a stage that lies on the Python side.")
+        .def(
             "stop", [](Agent& self) { self.stop(); }, nb::call_guard<nb::gil_scoped_release>(),
             "End all requests and wait for the threads.");
     bind_requests(agent);
+    bind_survey(module, agent);
+    bind_tombstones(agent);
 }

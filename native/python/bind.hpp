@@ -7,6 +7,8 @@
 
 void bind_agent(nanobind::module_& module);
 void bind_requests(nanobind::class_<holdfast::Agent>& agent);
+void bind_survey(nanobind::module_& module, nanobind::class_<holdfast::Agent>& agent);
+void bind_tombstones(nanobind::class_<holdfast::Agent>& agent);
 void bind_checksums(nanobind::module_& module);
 void bind_client(nanobind::module_& module);
 void bind_placement(nanobind::module_& module);

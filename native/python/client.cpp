@@ -87,24 +87,24 @@ void bind_client(nb::module_& module) {
             "job_key"_a)
         .def(
             "put",
-            [](Remote& self, const std::vector<std::string>& owners, const nb::bytes& key,
-               nb::handle data, Tier tier, double deadline) {
-                if (owners.empty() || owners.size() > kMaxCopies)
-                    raise(Status(Code::BadInput, "a put needs 1 to " + std::to_string(kMaxCopies) +
-                                                     " owners, not " +
-                                                     std::to_string(owners.size())));
+            [](Remote& self, const std::vector<std::string>& addresses,
+               const std::vector<std::uint64_t>& owners, const nb::bytes& key, nb::handle data,
+               Tier tier, double deadline) {
                 Buffer buffer(data, PyBUF_SIMPLE);
                 std::string name = as_string(key);
                 raise_unless_ok(unlocked([&] {
-                    return self.put(owners, name, {buffer.data(), buffer.size()}, tier,
+                    return self.put(addresses, owners, name, {buffer.data(), buffer.size()}, tier,
                                     as_duration(deadline));
                 }));
             },
-            "owners"_a, "key"_a, "data"_a, "tier"_a = Tier::Memory, "deadline"_a = 5.0,
-            nb::sig("def put(self, owners: collections.abc.Sequence[str], key: bytes, data: "
-                    "typing_extensions.Buffer, tier: Tier = ..., deadline: float = 5.0) -> "
-                    "None"),
-            "Store `data` at all owners, in order; returns when all have verified it.")
+            "addresses"_a, "owners"_a, "key"_a, "data"_a, "tier"_a = Tier::Memory,
+            "deadline"_a = 5.0,
+            nb::sig("def put(self, addresses: collections.abc.Sequence[str], owners: "
+                    "collections.abc.Sequence[int], key: bytes, data: typing_extensions.Buffer, "
+                    "tier: Tier = ..., deadline: float = 5.0) -> None"),
+            "Store `data` at all owners, in order; returns when all have verified it.\n\n"
+            "`owners` are the members that the ring gives for as many copies; an agent whose view "
+            "gives others refuses with StaleView.")
         .def(
             "get",
             [](Remote& self, const std::string& address, const nb::bytes& key, std::uint64_t offset,
@@ -208,12 +208,15 @@ void bind_client(nb::module_& module) {
             "A page of objects in the order of keys, and whether there are more.")
         .def(
             "drop",
-            [](Remote& self, const std::string& address, const nb::bytes& key, double deadline) {
-                std::string name = as_string(key);
+            [](Remote& self, const std::string& address, const nb::bytes& key,
+               const std::vector<std::uint64_t>& owners, double deadline) {
+                DropMessage message{as_string(key), owners};
                 raise_unless_ok(
-                    unlocked([&] { return self.drop(address, name, as_duration(deadline)); }));
+                    unlocked([&] { return self.drop(address, message, as_duration(deadline)); }));
             },
-            "address"_a, "key"_a, "deadline"_a = 5.0)
+            "address"_a, "key"_a, "owners"_a, "deadline"_a = 5.0,
+            "Remove an object there for ever, whether it is there or not.\n\n"
+            "`owners` are the members that the ring gives for its copies, as for a put.")
         .def(
             "pin",
             [](Remote& self, const std::string& address, const nb::bytes& key, bool add,

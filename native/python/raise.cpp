@@ -11,8 +11,8 @@ using holdfast::Code;
 namespace {
 
 constexpr std::array<const char*, holdfast::kLastCode + 1> kNames = {
-    "Ok",   "HoldfastError", "BadInput", "KeyExists", "NotFound", "Unavailable", "DeadlineMissed",
-    "Busy", "Full",          "Refused",  "Damaged"};
+    "Ok",   "HoldfastError", "BadInput", "KeyExists", "NotFound",  "Unavailable", "DeadlineMissed",
+    "Busy", "Full",          "Refused",  "Damaged",   "StaleView", "Dropped"};
 
 }  // namespace
 

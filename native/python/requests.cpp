@@ -46,7 +46,7 @@ std::string checked_news(const nb::bytes& news) {
 void bind_requests(nb::class_<Agent>& agent) {
     agent
         .def(
-            "set_self", [](Agent& self, std::uint64_t number) { self.presence().set_self(number); },
+            "set_self", [](Agent& self, std::uint64_t number) { self.set_self(number); },
             "number"_a, "The number of the member that this agent is.")
         .def(
             "set_placement",
@@ -57,8 +57,7 @@ void bind_requests(nb::class_<Agent>& agent) {
                                                      " members for the " +
                                                      std::to_string(ring.nodes().size()) +
                                                      " nodes of the ring; each has one"));
-                unlocked(
-                    [&] { self.presence().set_placement(ring, std::move(numbers), identity); });
+                unlocked([&] { self.set_placement(ring, std::move(numbers), identity); });
             },
             "ring"_a, "numbers"_a, "identity"_a,
             "Where objects belong from now on: numbers[i] is the member on ring.nodes[i].")

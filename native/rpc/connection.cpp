@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/fault.hpp"
 #include "rpc/body.hpp"
 #include "rpc/wire.hpp"
 
@@ -242,6 +243,7 @@ Connection::Flush Connection::send_file(const FileSlice& slice, std::uint64_t li
     auto& out = *output_;
     while (out.body_sent < limit || !out.window.empty()) {
         if (quota == 0) return Flush::NotWritable;  // it is, but others wait
+        fault_point(Stage::Get);
         if (slice.may_block) {
             if (Flush result = send_window(slice, limit); result != Flush::Done) return result;
             quota -= std::min(quota, kWindow);

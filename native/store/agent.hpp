@@ -42,6 +42,15 @@ class Agent {
     // Readable when Python has something to take: calls or events.
     int fd() const { return ready_.get(); }
 
+    void set_self(std::uint64_t number) {
+        presence_.set_self(number);
+        store_->place(presence_.placement());
+    }
+    void set_placement(Ring ring, std::vector<std::uint64_t> numbers, std::uint64_t identity) {
+        presence_.set_placement(std::move(ring), std::move(numbers), identity);
+        store_->place(presence_.placement());
+    }
+
     // Ends all requests and waits for the threads; removing the tiers is the destructor's.
     void stop() {
         calls_.close();

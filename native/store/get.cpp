@@ -5,15 +5,12 @@
 #include <cerrno>
 
 #include "base/crc32c.hpp"
+#include "base/fault.hpp"
 #include "rpc/body.hpp"
 #include "store/operations.hpp"
 
 namespace holdfast {
 namespace {
-
-Answer missing(const std::string& key) {
-    return Status(Code::NotFound, "'" + key + "' is not here");
-}
 
 // The checksum of a range of a file, whose chunks are verified where the range cuts them.
 Result<std::uint32_t> range_crc(const Object& object, const Fd& file, std::uint64_t offset,
@@ -52,7 +49,7 @@ Operations::Outcome Operations::get(Request& request) {
     ObjectPtr object = store_.find(message->key);
     if (!object) {
         ++counters_.missing;
-        return missing(message->key);
+        return Answer(store_.absent(message->key));
     }
     bool descriptor = request.local && request.header.has(kDescriptor);
     bool whole = message->offset == 0 && message->length >= object->size;
@@ -86,7 +83,7 @@ Answer Operations::serve(const ObjectPtr& object, const GetMessage& message, boo
     } else {
         auto crc = range_crc(*object, *file, message.offset, length);
         if (!crc.ok()) {
-            if (Status bad = store_.verify(object); !bad.ok()) return missing(object->key);
+            if (Status bad = store_.verify(object); !bad.ok()) return store_.absent(object->key);
             return crc.take_status();
         }
         answer.body_crc = *crc;
@@ -104,11 +101,12 @@ Answer Operations::serve_heap(const ObjectPtr& object, const GetMessage& message
     const char* data = object->bytes.data() + message.offset;
     answer.body_crc = object->crc;
     if (length < object->size) {
-        if (!store_.verify(object).ok()) return missing(object->key);
+        if (!store_.verify(object).ok()) return store_.absent(object->key);
         answer.body_crc = crc32c(0, data, length);
     }
     counters_.get_bytes += length;
     answer.body = HeapSlice{object, data, length};
+    fault_point(Stage::Get);  // it goes with its head, in one piece
     return answer;
 }
 

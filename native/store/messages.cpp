@@ -1,5 +1,7 @@
 #include "store/messages.hpp"
 
+#include <algorithm>
+
 #include "rpc/wire.hpp"
 
 namespace holdfast {
@@ -22,6 +24,26 @@ Tier read_tier(MetaReader& reader, bool& bad) {
     return static_cast<Tier>(tier);
 }
 
+void write_owners(MetaWriter& writer, const std::vector<std::uint64_t>& owners) {
+    writer.number(static_cast<std::uint16_t>(owners.size()));
+    for (auto owner : owners) writer.number(owner);
+}
+
+Result<std::vector<std::uint64_t>> read_owners(MetaReader& reader) {
+    auto count = reader.number<std::uint16_t>();
+    if (reader.failed()) return incomplete("list of owners");
+    if (count < 1 || count > kMaxCopies)
+        return Status(Code::BadInput, "an object has 1 to " + std::to_string(kMaxCopies) +
+                                          " owners, not " + std::to_string(count));
+    std::vector<std::uint64_t> owners(count);
+    for (auto owner = owners.begin(); owner != owners.end(); ++owner) {
+        *owner = reader.number<std::uint64_t>();
+        if (!reader.failed() && std::find(owners.begin(), owner, *owner) != owner)
+            return Status(Code::BadInput, "an owner is named twice");
+    }
+    return owners;
+}
+
 // The end of every decode(): all was there, nothing more, and the key is one.
 template <typename Message>
 Result<Message> checked(Message message, const MetaReader& reader, bool bad, const char* what) {
@@ -34,7 +56,8 @@ Result<Message> checked(Message message, const MetaReader& reader, bool bad, con
 
 std::string PutMessage::encode() const {
     MetaWriter writer;
-    writer.text(key).number(static_cast<std::uint8_t>(tier)).number(copies);
+    writer.text(key).number(static_cast<std::uint8_t>(tier));
+    write_owners(writer, owners);
     for (auto& address : onward) writer.text(address);
     return writer.take();
 }
@@ -45,12 +68,32 @@ Result<PutMessage> PutMessage::decode(const std::string& meta) {
     bool bad = false;
     message.key = reader.text();
     message.tier = read_tier(reader, bad);
-    message.copies = reader.number<std::uint16_t>();
+    auto owners = read_owners(reader);
+    if (!owners.ok()) return owners.take_status();
+    message.owners = std::move(*owners);
     while (!reader.empty() && !reader.failed()) message.onward.emplace_back(reader.text());
-    if (message.onward.size() >= kMaxCopies)
-        return Status(Code::BadInput, "at most " + std::to_string(kMaxCopies) + " copies, not " +
-                                          std::to_string(message.onward.size() + 1));
+    if (message.onward.size() >= message.owners.size())
+        return Status(Code::BadInput, std::to_string(message.onward.size() + 1) +
+                                          " addresses for " +
+                                          std::to_string(message.owners.size()) + " owners");
     return checked(std::move(message), reader, bad, "put");
+}
+
+std::string DropMessage::encode() const {
+    MetaWriter writer;
+    writer.text(key);
+    write_owners(writer, owners);
+    return writer.take();
+}
+
+Result<DropMessage> DropMessage::decode(const std::string& meta) {
+    MetaReader reader(meta);
+    DropMessage message;
+    message.key = reader.text();
+    auto owners = read_owners(reader);
+    if (!owners.ok()) return owners.take_status();
+    message.owners = std::move(*owners);
+    return checked(std::move(message), reader, false, "drop");
 }
 
 std::string GetMessage::encode() const {

@@ -16,8 +16,9 @@ constexpr std::size_t kMaxNews = 32 << 10;  // of one probe or answer
 struct PutMessage {
     std::string key;
     Tier tier = Tier::Memory;
-    std::uint16_t copies = 1;              // wanted in all
-    std::vector<std::string> onward = {};  // addresses of the owners after this one
+    std::vector<std::uint64_t> owners = {};  // all of them, as the sender's view has them
+    std::vector<std::string> onward = {};    // addresses of those after this one
+    std::uint16_t copies() const { return static_cast<std::uint16_t>(owners.size()); }
     std::string encode() const;
     static Result<PutMessage> decode(const std::string& meta);
 };
@@ -51,7 +52,14 @@ struct PullMessage {
     static Result<PullMessage> decode(const std::string& meta);
 };
 
-struct KeyMessage {  // stat, drop, verify
+struct DropMessage {
+    std::string key;
+    std::vector<std::uint64_t> owners = {};
+    std::string encode() const;
+    static Result<DropMessage> decode(const std::string& meta);
+};
+
+struct KeyMessage {  // stat, verify
     std::string key;
     std::string encode() const;
     static Result<KeyMessage> decode(const std::string& meta);

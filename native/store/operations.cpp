@@ -1,16 +1,13 @@
 #include "store/operations.hpp"
 
 #include "base/crc32c.hpp"
+#include "base/fault.hpp"
 #include "rpc/body.hpp"
 
 namespace holdfast {
 namespace {
 
 constexpr std::size_t kListBytes = 256 << 10;  // of one page
-
-Answer missing(const std::string& key) {
-    return Status(Code::NotFound, "'" + key + "' is not here");
-}
 
 }  // namespace
 
@@ -42,6 +39,17 @@ std::variant<Answer, Blocking> Operations::handle(Request request) {
     return Answer(Status(Code::BadInput, "unknown operation"));
 }
 
+Status Operations::fence(const std::string& key, std::span<const std::uint64_t> owners,
+                         bool must_own) const {
+    PlacementPtr placement = presence_.placement();
+    if (!placement)
+        return Status(Code::StaleView, "this agent does not know its peers yet; try again");
+    Owners ours = placement->owners(key, owners.size());
+    if (ours == owners && (!must_own || ours.contains(placement->self))) return {};
+    return Status(Code::StaleView, "'" + key + "' has other owners in the view of this agent; " +
+                                       "try again when the views agree");
+}
+
 // ---- fill and pull ---------------------------------------------------------------------------
 
 Operations::Outcome Operations::fill(Request& request) {
@@ -56,6 +64,9 @@ Operations::Outcome Operations::fill(Request& request) {
     }
     return Blocking{lane::kOpen, [this, message = *message, descriptor](Body& body) -> Answer {
                         ObjectPtr stored = store_.find(message.key);
+                        if (Status gone = store_.absent(message.key);
+                            !stored && gone.code() == Code::Dropped)
+                            return gone;
                         if (!stored) {
                             auto growing = fills_->join(message, body.patience());
                             if (!growing.ok()) return growing.take_status();
@@ -74,11 +85,6 @@ Operations::Outcome Operations::fill(Request& request) {
 Operations::Outcome Operations::pull(Request& request) {
     auto message = PullMessage::decode(request.meta);
     if (!message.ok()) return Answer(message.take_status());
-    if (ObjectPtr object = store_.find(message->key)) {
-        Answer answer;
-        answer.meta = info(*object).encode();
-        return answer;
-    }
     return Blocking{lane::kPull, [this, message = *message](Body& body) -> Answer {
                         auto object = pull_here(message, body.patience());
                         if (!object.ok()) return object.take_status();
@@ -89,7 +95,9 @@ Operations::Outcome Operations::pull(Request& request) {
 }
 
 Result<ObjectPtr> Operations::pull_here(const PullMessage& message, Duration patience) {
-    if (ObjectPtr object = store_.find(message.key)) return object;
+    if (ObjectPtr object = store_.find(message.key))
+        return compare_there(object, message, patience);
+    if (Status gone = store_.absent(message.key); gone.code() == Code::Dropped) return gone;
     auto exchange = peers_.ask(message.from,
                                {.op = Op::Get, .meta = GetMessage{message.key}.encode()}, patience);
     if (!exchange.ok()) return exchange.take_status();
@@ -98,14 +106,41 @@ Result<ObjectPtr> Operations::pull_here(const PullMessage& message, Duration pat
     auto writer = store_.create(
         {message.key, theirs->size, message.tier, theirs->has_source, theirs->copies});
     if (!writer.ok()) return writer.take_status();
-    Status status = exchange->read_body(
-        [&](const char* data, std::size_t size) { return writer->append(data, size); });
-    if (!status.ok()) return status;
+    Status status = exchange->read_body([&](const char* data, std::size_t size) {
+        fault_point(Stage::Pull);
+        return writer->append(data, size);
+    });
+    if (!status.ok()) {
+        // Bad on its way, or bad at its source? That agent looks again and gives up a bad copy.
+        if (status.code() == Code::Damaged)
+            (void)peers_.ask(message.from,
+                             {.op = Op::Verify, .meta = KeyMessage{message.key}.encode()},
+                             patience);
+        return status;
+    }
     auto object = writer->commit(exchange->reply().body_crc);
-    if (!object.ok()) return object.take_status();
+    if (!object.ok()) {
+        Status gone = store_.absent(message.key);
+        return gone.code() == Code::Dropped ? gone : object.take_status();
+    }
     ++counters_.pulls;
     counters_.pulled_bytes += theirs->size;
     return object;
+}
+
+// We have it already: are we right about it, and do the others want more copies than we know of?
+Result<ObjectPtr> Operations::compare_there(const ObjectPtr& object, const PullMessage& message,
+                                            Duration patience) {
+    auto exchange = peers_.ask(
+        message.from, {.op = Op::Stat, .meta = KeyMessage{message.key}.encode()}, patience);
+    if (!exchange.ok()) return exchange.take_status();
+    auto theirs = ObjectInfo::decode(exchange->meta());
+    if (!theirs.ok()) return theirs.take_status();
+    if (theirs->size != object->size || theirs->crc != object->crc)
+        return Status(Code::KeyExists, "'" + message.key + "' holds other bytes here",
+                      message.from);
+    ObjectPtr kept = store_.raise_copies(object, theirs->copies);
+    return kept ? kept : object;
 }
 
 // ---- the small ones --------------------------------------------------------------------------
@@ -119,11 +154,17 @@ Answer Operations::about_key(const Request& request) {
         if (!pins.ok()) return pins.take_status();
         return answer;
     }
+    if (request.header.op == Op::Drop) {
+        auto message = DropMessage::decode(request.meta);
+        if (!message.ok()) return message.take_status();
+        if (Status stale = fence(message->key, message->owners, false); !stale.ok()) return stale;
+        store_.drop(message->key);
+        return answer;
+    }
     auto message = KeyMessage::decode(request.meta);
     if (!message.ok()) return message.take_status();
-    if (request.header.op == Op::Drop) return store_.drop(message->key);
     ObjectPtr object = store_.find(message->key);
-    if (!object) return missing(message->key);
+    if (!object) return store_.absent(message->key);
     if (request.header.op == Op::Verify)
         if (Status status = store_.verify(object); !status.ok()) return status;
     answer.meta = info(*object).encode();

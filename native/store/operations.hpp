@@ -50,6 +50,9 @@ class Operations : public Handler {
 
   private:
     using Outcome = std::variant<Answer, Blocking>;
+    // StaleView unless our view gives the key the same owners, and us among them if we `must_own`.
+    Status fence(const std::string& key, std::span<const std::uint64_t> owners,
+                 bool must_own) const;
     Outcome put(Request& request);
     Answer put_inline(const PutMessage& message, Body& body);
     Answer put_streamed(const PutMessage& message, Body& body);
@@ -58,6 +61,8 @@ class Operations : public Handler {
     Answer serve_heap(const ObjectPtr& object, const GetMessage& message);
     Outcome fill(Request& request);
     Outcome pull(Request& request);
+    Result<ObjectPtr> compare_there(const ObjectPtr& object, const PullMessage& message,
+                                    Duration patience);
     Answer list(const Request& request);
     Answer about_key(const Request& request);
     Outcome call(Request& request);

@@ -1,11 +1,15 @@
 // put: store an object here and at the owners after us, and answer when all of them have it.
 //
+// Rule 4: whoever computes other owners than the sender refuses, before it stores or passes on
+// anything. The last owner commits first, so a refusal anywhere leaves nothing anywhere.
+//
 // Room is reserved along the whole chain before the first byte moves, and nobody waits for room: an
 // owner without it refuses at once. The last owner commits first, so that an acknowledgement on its
 // way back means a verified copy at every owner behind it.
 #include <vector>
 
 #include "base/crc32c.hpp"
+#include "base/fault.hpp"
 #include "rpc/body.hpp"
 #include "store/operations.hpp"
 
@@ -37,29 +41,34 @@ Operations::Outcome Operations::put(Request& request) {
     if (!streamed && request.header.body_bytes > kHeapLimit)
         return Answer(Status(Code::BadInput, "a body of this size must be announced first"));
     return Blocking{lane, [this, message = std::move(message), streamed](Body& body) -> Answer {
-                        if (!message.ok()) {
-                            // A small body is on its way already: read it, so that the sender can
-                            // go on after the refusal.
-                            if (!streamed) (void)body.read_message();
-                            return message.status();
-                        }
-                        return streamed ? put_streamed(*message, body) : put_inline(*message, body);
+                        Status refused = message.ok() ? fence(message->key, message->owners, true)
+                                                      : message.status();
+                        if (refused.ok())
+                            return streamed ? put_streamed(*message, body)
+                                            : put_inline(*message, body);
+                        // A small body is on its way already: read it, so that the sender can go
+                        // on after the refusal.
+                        if (!streamed) (void)body.read_message();
+                        return refused;
                     }};
 }
 
 Answer Operations::put_inline(const PutMessage& message, Body& body) {
     auto bytes = body.read_message();
     if (!bytes.ok()) return bytes.take_status();
-    auto writer = store_.create({message.key, bytes->size(), message.tier, false, message.copies});
+    auto writer =
+        store_.create({message.key, bytes->size(), message.tier, false, message.copies()});
     if (!writer.ok()) return writer.take_status();
     // Before it goes on: if the key holds other bytes here, nobody behind us may store these.
     if (Status status = writer->append(bytes->data(), bytes->size()); !status.ok()) return status;
     if (!message.onward.empty()) {
+        fault_point(Stage::Chain);
         auto reply = peers_.ask(message.onward.front(),
                                 {.op = Op::Put, .meta = onward(message).encode(), .body = *bytes},
                                 patience_onward(message, body));
         if (!reply.ok()) return reply.take_status();
     }
+    fault_point(Stage::Put);
     auto object = writer->commit(crc32c(0, bytes->data(), bytes->size()));
     if (!object.ok()) return object.take_status();
     ++counters_.puts;
@@ -68,7 +77,7 @@ Answer Operations::put_inline(const PutMessage& message, Body& body) {
 }
 
 Answer Operations::put_streamed(const PutMessage& message, Body& body) {
-    auto writer = store_.create({message.key, body.size(), message.tier, false, message.copies});
+    auto writer = store_.create({message.key, body.size(), message.tier, false, message.copies()});
     if (!writer.ok()) return writer.take_status();
     std::optional<Exchange> next;
     if (!message.onward.empty()) {
@@ -91,12 +100,16 @@ Answer Operations::put_streamed(const PutMessage& message, Body& body) {
         if (!got.ok()) return got.take_status();
         // Ours first: what we refuse (other bytes under the key) goes to nobody behind us.
         if (failed.ok()) failed = writer->append(piece.data(), *got);
-        if (failed.ok() && next) failed = next->send_body(piece.data(), *got);
+        if (failed.ok() && next) {
+            fault_point(Stage::Chain);
+            failed = next->send_body(piece.data(), *got);
+        }
     }
     auto crc = body.expected_crc();
     if (!crc.ok()) return crc.take_status();
     if (failed.ok() && next) failed = next->finish_body(*crc);
     if (!failed.ok()) return failed;
+    fault_point(Stage::Put);
     auto object = writer->commit(*crc);
     if (!object.ok()) return object.take_status();
     ++counters_.puts;

@@ -11,10 +11,15 @@ constexpr std::size_t kPiece = 256 << 10;
 
 }  // namespace
 
-Status Remote::put(const std::vector<std::string>& owners, const std::string& key,
+Status Remote::put(const std::vector<std::string>& addresses,
+                   const std::vector<std::uint64_t>& owners, const std::string& key,
                    std::string_view data, Tier tier, Duration patience) {
-    PutMessage message{
-        key, tier, static_cast<std::uint16_t>(owners.size()), {owners.begin() + 1, owners.end()}};
+    if (addresses.empty() || addresses.size() > kMaxCopies || addresses.size() != owners.size())
+        return Status(Code::BadInput, "a put needs 1 to " + std::to_string(kMaxCopies) +
+                                          " owners and the address of each, not " +
+                                          std::to_string(owners.size()) + " and " +
+                                          std::to_string(addresses.size()));
+    PutMessage message{key, tier, owners, {addresses.begin() + 1, addresses.end()}};
     Question question{.op = Op::Put, .meta = message.encode()};
     bool small = data.size() < kHeapLimit;
     if (small) {
@@ -25,7 +30,7 @@ Status Remote::put(const std::vector<std::string>& owners, const std::string& ke
     }
     // Each owner gives those behind it one share less than it has itself.
     auto exchange =
-        client_.ask(owners.front(), question, patience * static_cast<int>(owners.size()));
+        client_.ask(addresses.front(), question, patience * static_cast<int>(owners.size()));
     if (!exchange.ok()) return exchange.take_status();
     if (small) return {};
     std::uint32_t crc = 0;
@@ -81,9 +86,8 @@ Result<ListReply> Remote::list(const std::string& address, const ListMessage& me
     return ListReply::decode(*text);
 }
 
-Status Remote::drop(const std::string& address, const std::string& key, Duration patience) {
-    auto exchange =
-        client_.ask(address, {.op = Op::Drop, .meta = KeyMessage{key}.encode()}, patience);
+Status Remote::drop(const std::string& address, const DropMessage& message, Duration patience) {
+    auto exchange = client_.ask(address, {.op = Op::Drop, .meta = message.encode()}, patience);
     return exchange.ok() ? Status() : exchange.take_status();
 }
 

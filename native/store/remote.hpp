@@ -16,8 +16,9 @@ class Remote {
     explicit Remote(std::string job_key) : client_(std::move(job_key)) {}
 
     // Stores at all owners, the first of which passes it on; `patience` is for one of them.
-    Status put(const std::vector<std::string>& owners, const std::string& key,
-               std::string_view data, Tier tier, Duration patience);
+    // `owners` are their numbers in the order of the ring, `addresses` where they live.
+    Status put(const std::vector<std::string>& addresses, const std::vector<std::uint64_t>& owners,
+               const std::string& key, std::string_view data, Tier tier, Duration patience);
 
     // The reply is there, its body still to be read (or a descriptor to be taken).
     Result<Exchange> get(const std::string& address, const GetMessage& message, bool descriptor,
@@ -32,7 +33,7 @@ class Remote {
                               Duration patience);
     Result<ListReply> list(const std::string& address, const ListMessage& message,
                            Duration patience);
-    Status drop(const std::string& address, const std::string& key, Duration patience);
+    Status drop(const std::string& address, const DropMessage& message, Duration patience);
     Status pin(const std::string& address, const PinMessage& message, Duration patience);
     Result<std::string> call(const std::string& address, const CallMessage& message,
                              std::string_view body, Duration patience);

@@ -1,22 +1,17 @@
 #include "store/store.hpp"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 
-#include "base/crc32c.hpp"
 #include "base/hash.hpp"
-#include "base/log.hpp"
 
 namespace holdfast {
 namespace {
 
 constexpr const char* kTierNames[kTiers] = {"memory", "disk"};
 
-Status missing(const std::string& key) {
-    return Status(Code::NotFound, "'" + key + "' is not here");
+Status was_dropped(const std::string& key) {
+    return Status(Code::KeyExists,
+                  "'" + key + "' was dropped; a key is written once, choose another");
 }
 
 Status taken(const std::string& key) {
@@ -75,27 +70,6 @@ Status Store::reserve(Tier which, std::uint64_t footprint) {
     }
 }
 
-void Store::unlink(std::map<std::string, Slot>::iterator slot) {
-    const Object& object = *slot->second.object;
-    auto& state = tier(object.tier);
-    --state.objects;
-    state.bytes -= object.size;
-    state.occupied -= object.footprint();
-    state.reserved += object.footprint();
-    state.leaving += object.footprint();
-    state.evictor.erase(object.key);
-    index_.erase(slot);
-}
-
-void Store::remove_file(const Object& object) {
-    auto& state = tier(object.tier);
-    if (!object.in_heap) state.directory.remove(object.name);
-    std::lock_guard lock(mutex_);
-    state.reserved -= object.footprint();
-    state.leaving -= object.footprint();
-    room_.notify_all();
-}
-
 // ---- writing ---------------------------------------------------------------------------------
 
 Result<Writer> Store::create(NewObject wanted) {
@@ -109,6 +83,7 @@ Result<Writer> Store::create(NewObject wanted) {
     ObjectPtr existing;
     {
         std::lock_guard lock(mutex_);
+        if (dropped_.contains(object->key)) return was_dropped(object->key);
         auto [slot, added] = index_.try_emplace(object->key);
         if (!added) {
             existing = slot->second.object;
@@ -123,7 +98,9 @@ Result<Writer> Store::create(NewObject wanted) {
         writer.existing_ = existing;
         if (!existing->in_heap) {
             auto file = open_file(existing);
-            if (!file.ok() && file.status().code() == Code::NotFound)
+            if (!file.ok() && file.status().code() == Code::Dropped)
+                return was_dropped(object->key);
+            if (!file.ok() && file.status().code() != Code::Busy)
                 return Status(Code::Damaged,
                               "the copy of '" + object->key + "' here was lost; put it again");
             if (!file.ok()) return file.take_status();
@@ -151,8 +128,9 @@ Result<Writer> Store::create(NewObject wanted) {
     return writer;
 }
 
-void Store::publish(const std::shared_ptr<Object>& object) {
+Status Store::publish(const std::shared_ptr<Object>& object) {
     std::lock_guard lock(mutex_);
+    if (dropped_.contains(object->key)) return was_dropped(object->key);
     auto& state = tier(object->tier);
     state.reserved -= object->footprint();
     state.occupied += object->footprint();
@@ -161,6 +139,9 @@ void Store::publish(const std::shared_ptr<Object>& object) {
     ++counters_.stored;
     index_.at(object->key).object = object;
     if (object->has_source) state.evictor.insert(object->key, object->footprint());
+    forget_loss(object->key);
+    survey_.added(object);
+    return {};
 }
 
 void Store::abandon(const Object& object, const std::string& temporary) {
@@ -181,52 +162,10 @@ ObjectPtr Store::find(const std::string& key) {
     return object;
 }
 
-Result<Fd> Store::open_file(const ObjectPtr& object) {
-    auto file = tier(object->tier).directory.open(object->name);
-    // A file that is gone while its object is still in the index was removed by somebody else.
-    if (!file.ok() && file.status().code() == Code::Damaged) {
-        lose(object, file.status().message());
-        return missing(object->key);
-    }
-    struct stat info{};
-    if (file.ok() && ::fstat(file->get(), &info) == 0 &&
-        static_cast<std::uint64_t>(info.st_size) != object->size) {
-        lose(object, "its file was cut short or prolonged");
-        return missing(object->key);
-    }
-    return file;
-}
-
-void Store::lose(const ObjectPtr& object, const std::string& why) {
-    {
-        std::lock_guard lock(mutex_);
-        auto slot = index_.find(object->key);
-        if (slot == index_.end() || slot->second.object != object) return;  // dropped meanwhile
-        ++counters_.damaged;
-        unlink(slot);
-    }
-    log_warning("lost the copy of '" + object->key + "': " + why);
-    remove_file(*object);
-}
-
-Status Store::drop(const std::string& key) {
-    ObjectPtr object;
-    {
-        std::lock_guard lock(mutex_);
-        auto slot = index_.find(key);
-        if (slot == index_.end() || !slot->second.object) return missing(key);
-        object = slot->second.object;
-        ++counters_.dropped;
-        unlink(slot);
-    }
-    remove_file(*object);
-    return {};
-}
-
 Result<std::uint32_t> Store::pin(const std::string& key, bool add) {
     std::lock_guard lock(mutex_);
     auto slot = index_.find(key);
-    if (slot == index_.end() || !slot->second.object) return missing(key);
+    if (slot == index_.end() || !slot->second.object) return absence(key);
     std::uint32_t& pins = slot->second.pins;
     if (!add && pins == 0) return Status(Code::BadInput, "'" + key + "' is not pinned");
     pins += add ? 1 : -1;
@@ -253,35 +192,6 @@ std::vector<ObjectPtr> Store::list(const std::string& prefix, const std::string&
     for (; slot != index_.end() && slot->first.starts_with(prefix) && found.size() < most; ++slot)
         if (slot->second.object) found.push_back(slot->second.object);
     return found;
-}
-
-Status Store::verify(const ObjectPtr& object) {
-    if (object->in_heap) {
-        if (crc32c(0, object->bytes.data(), object->bytes.size()) == object->crc) return {};
-        lose(object, "its bytes in memory do not match their checksum");
-        return Status(Code::Damaged, "'" + object->key + "' did not match its checksum");
-    }
-    auto file = open_file(object);
-    if (!file.ok()) return file.take_status();
-    // Aligned: reading a cached file into memory at odd offsets is several times slower.
-    static_assert(kChunk % 4096 == 0);
-    std::unique_ptr<char, decltype(&std::free)> chunk(
-        static_cast<char*>(std::aligned_alloc(4096, kChunk)), &std::free);
-    for (std::size_t i = 0; i < object->chunks.size(); ++i) {
-        auto size = std::min<std::uint64_t>(kChunk, object->size - i * kChunk);
-        std::uint64_t at = 0;
-        while (at < size) {
-            auto got = ::pread(file->get(), chunk.get() + at, size - at,
-                               static_cast<off_t>(i * kChunk + at));
-            if (got < 0 && errno == EINTR) continue;
-            if (got <= 0) break;
-            at += static_cast<std::uint64_t>(got);
-        }
-        if (at == size && crc32c(0, chunk.get(), size) == object->chunks[i]) continue;
-        lose(object, "its file does not match its checksum");
-        return Status(Code::Damaged, "'" + object->key + "' did not match its checksum");
-    }
-    return {};
 }
 
 Usage Store::usage(Tier which) {

@@ -1,8 +1,11 @@
 // The store of one node: an index of objects in two tiers with hard capacities.
 //
-// Thread-safe. find(), pin(), list() and usage() take a short lock and do no I/O; drop() unlinks a
-// file, which may block; create() and Writer write files; verify() reads them. Objects are
-// immutable and shared: a reader keeps what it found, whatever happens to the index.
+// Thread-safe. find(), absent(), pin(), list() and usage() take a short lock and do no I/O; drop()
+// and bury() unlink files, which may block; create() and Writer write files; verify() reads them.
+// Objects are immutable and shared: a reader keeps what it found, whatever happens to the index.
+//
+// A key that was dropped is remembered for ever and never stored again. A key whose copy went bad
+// is remembered until it is stored again or dropped. Both count in the capacity of the memory tier.
 #pragma once
 
 #include <array>
@@ -11,12 +14,17 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "store/directory.hpp"
+#include "store/dropped.hpp"
 #include "store/eviction.hpp"
 #include "store/object.hpp"
+#include "store/survey.hpp"
 #include "store/writer.hpp"
 
 namespace holdfast {
@@ -35,7 +43,8 @@ struct Usage {
 };
 
 struct StoreCounters {
-    std::atomic<std::uint64_t> stored{0}, evicted{0}, dropped{0}, damaged{0}, refused_full{0};
+    std::atomic<std::uint64_t> stored{0}, evicted{0}, dropped{0}, trimmed{0}, damaged{0},
+        refused_full{0};
 };
 
 class Store {
@@ -50,15 +59,25 @@ class Store {
         bool has_source = false;
         std::uint16_t copies = 1;
     };
-    // Reserves room and the key. KeyExists if other bytes are certain; if the size is the same the
-    // Writer compares. Busy if another Writer has the key, Full if nothing more can be evicted.
+    // Reserves room and the key. KeyExists if other bytes are certain or the key was dropped; if
+    // the size is the same the Writer compares. Busy if another Writer has the key, Full if nothing
+    // more can be evicted.
     Result<Writer> create(NewObject wanted);
 
     ObjectPtr find(const std::string& key);  // null if absent; counts as a use
+    // Why it is: NotFound, Dropped, or Damaged if there was a copy that went bad.
+    Status absent(const std::string& key);
     // The file behind an object. If it is gone or cut short the object counts as lost from then on.
     Result<Fd> open_file(const ObjectPtr& object);
 
-    Status drop(const std::string& key);
+    // Removes the object, if it is here, and remembers its key in any case.
+    void drop(const std::string& key);
+    // The same for keys that others have dropped; gives how many we did not know.
+    std::size_t bury(const std::vector<std::string>& keys);
+    std::pair<std::uint64_t, std::uint64_t> dropped_digest();  // how many, and DroppedKeys::digest
+    std::array<std::uint64_t, DroppedKeys::kBuckets> dropped_buckets();
+    std::vector<std::string> dropped_in(const std::vector<std::uint32_t>& buckets);
+
     // Pinned objects are not evicted; pins count. Gives the number of pins.
     Result<std::uint32_t> pin(const std::string& key, bool add);
     std::uint32_t pins(const std::string& key);
@@ -66,6 +85,23 @@ class Store {
     // Objects whose key starts with `prefix` and comes after `after`, in order.
     std::vector<ObjectPtr> list(const std::string& prefix, const std::string& after,
                                 std::size_t most);
+
+    // Rule 8, under the placement given last (survey.hpp says more); the first calls after a change
+    // of it take a while.
+    void place(PlacementPtr placement);
+    // For each co-owner: how many objects we both own and hold here, and their digest.
+    std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> survey();
+    // Objects that we own first and that want more copies than there are nodes.
+    std::uint64_t short_of_nodes();
+    std::array<std::uint64_t, Survey::kBuckets> buckets_with(std::uint64_t peer);
+    // Whole buckets, in their order: one at least, and no more than fit an answer.
+    std::vector<Held> held_with(std::uint64_t peer, const std::vector<std::uint32_t>& buckets);
+    std::vector<Held> strays(std::size_t most, const std::string& after);
+    std::optional<Held> held(const std::string& key);
+    // Removes exactly that object, without a tombstone, if we do not own it and it is not pinned.
+    bool trim(const std::string& key, std::uint64_t size, std::uint32_t crc);
+    // Gives the object as it is then; null if it is no longer here.
+    ObjectPtr raise_copies(const ObjectPtr& object, std::uint16_t copies);
 
     // Reads an object again and compares; a bad copy is dropped and counted.
     Status verify(const ObjectPtr& object);
@@ -93,17 +129,25 @@ class Store {
     Store() = default;
     TierState& tier(Tier which) { return *tiers_[static_cast<std::size_t>(which)]; }
     Status reserve(Tier which, std::uint64_t footprint);
-    void publish(const std::shared_ptr<Object>& object);
+    Status publish(const std::shared_ptr<Object>& object);
     void abandon(const Object& object, const std::string& temporary);
     // Takes an object out of the index; its room stays reserved until its file is removed.
     void unlink(std::map<std::string, Slot>::iterator slot);
     void remove_file(const Object& object);
+    void finish_survey();
     void lose(const ObjectPtr& object, const std::string& why);
+    // With the lock held.
+    Status absence(const std::string& key) const;
+    void remember(const std::string& key);
+    void forget_loss(const std::string& key);
 
     std::mutex mutex_;
     std::condition_variable room_;  // something has left
     std::array<std::unique_ptr<TierState>, kTiers> tiers_;
     std::map<std::string, Slot> index_;
+    DroppedKeys dropped_;
+    std::unordered_set<std::string> lost_;
+    Survey survey_;
     StoreCounters counters_;
 };
 

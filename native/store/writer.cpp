@@ -101,17 +101,20 @@ Result<ObjectPtr> Writer::commit(std::uint32_t expected_crc) {
         return Status(Code::Damaged, "the bytes of '" + object_->key +
                                          "' do not match their checksum; put it again");
     if (existing_) {
-        if (store_->find(object_->key) != existing_)
-            return Status(Code::Busy, "'" + object_->key + "' was dropped meanwhile; try again");
-        return existing_;
+        if (auto kept = store_->raise_copies(existing_, object_->copies)) return kept;
+        if (store_->absent(object_->key).code() == Code::Dropped)
+            return Status(Code::KeyExists, "'" + object_->key +
+                                               "' was dropped meanwhile; a key is written once, "
+                                               "choose another");
+        return Status(Code::Busy, "'" + object_->key + "' left the store meanwhile; try again");
     }
     if (!object_->in_heap) {
         auto& directory = store_->tier(object_->tier).directory;
         if (Status status = directory.publish(temporary_, object_->name); !status.ok())
             return status;
-        temporary_.clear();
+        temporary_ = object_->name;  // until the store has taken it
     }
-    store_->publish(object_);
+    if (Status status = store_->publish(object_); !status.ok()) return status;
     store_.release();
     return ObjectPtr(object_);
 }

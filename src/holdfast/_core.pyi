@@ -73,9 +73,11 @@ class Client:
 
     def __init__(self, job_key: bytes) -> None: ...
 
-    def put(self, owners: Sequence[str], key: bytes, data: Buffer, tier: Tier = ..., deadline: float = 5.0) -> None:
+    def put(self, addresses: Sequence[str], owners: Sequence[int], key: bytes, data: Buffer, tier: Tier = ..., deadline: float = 5.0) -> None:
         """
         Store `data` at all owners, in order; returns when all have verified it.
+
+        `owners` are the members that the ring gives for as many copies; an agent whose view gives others refuses with StaleView.
         """
 
     def get(self, address: str, key: bytes, offset: int = 0, length: int | None = None, deadline: float = 5.0) -> bytes:
@@ -109,7 +111,12 @@ class Client:
     def list_page(self, address: str, prefix: bytes = b'', after: bytes = b'', deadline: float = 5.0) -> tuple[list[ObjectInfo], bool]:
         """A page of objects in the order of keys, and whether there are more."""
 
-    def drop(self, address: str, key: bytes, deadline: float = 5.0) -> None: ...
+    def drop(self, address: str, key: bytes, owners: Sequence[int], deadline: float = 5.0) -> None:
+        """
+        Remove an object there for ever, whether it is there or not.
+
+        `owners` are the members that the ring gives for its copies, as for a put.
+        """
 
     def pin(self, address: str, key: bytes, add: bool = True, deadline: float = 5.0) -> None:
         """Keep an object from eviction, or let it go again."""
@@ -147,6 +154,14 @@ class Agent:
     def counters(self) -> dict[str, int]: ...
 
     def tiers(self) -> dict[str, dict[str, int]]: ...
+
+    def arm(self, stage: str, action: str, after: int = 1) -> None:
+        """
+        Kill or stop this process at a later pass of a stage; `nothing` disarms it.
+        """
+
+    def pass_point(self, stage: str) -> None:
+        """Pass a stage that lies on the Python side."""
 
     def stop(self) -> None:
         """End all requests and wait for the threads."""
@@ -190,3 +205,65 @@ class Agent:
         heard, identity, number of the sender, news: a probe that tells us something;
         reply, ticket, message; pulled, ticket, size; failed, ticket, name of the error, text.
         """
+
+    def survey(self) -> dict[int, tuple[int, int]]:
+        """
+        For each co-owner: how many objects we hold that both of us own, and their digest.
+        """
+
+    def buckets_with(self, peer: int) -> list[int]:
+        """
+        The digest for one co-owner in 64 buckets, by the top 6 bits of xxh3_64.
+        """
+
+    def held_with(self, peer: int, buckets: Sequence[int]) -> list[Held]:
+        """
+        The objects in some buckets of one co-owner.
+
+        Whole buckets in their order, one at least, as many as have 16384 objects together.
+        """
+
+    def strays(self, limit: int, after: bytes) -> list[Held]:
+        """Objects that we hold and do not own, in the order of keys."""
+
+    def held(self, key: bytes) -> Held | None:
+        """What we hold under that key."""
+
+    def trim(self, key: bytes, size: int, crc: int) -> bool:
+        """
+        Remove exactly that object if we do not own it and nobody has pinned it.
+        """
+
+    def dropped_digest(self) -> tuple[int, int]:
+        """How many keys were dropped, and the xor of their hashes (xxh3_64)."""
+
+    def dropped_buckets(self) -> list[int]:
+        """The same xor for each of 256 buckets, by the top byte of the hash."""
+
+    def dropped_in(self, buckets: Sequence[int]) -> list[bytes]:
+        """All dropped keys of some buckets."""
+
+    def bury(self, keys: Sequence[bytes]) -> int:
+        """
+        Keys that were dropped elsewhere: their objects go, and never come back.
+
+        Gives how many were new.
+        """
+
+class Held:
+    """An object as agents compare it."""
+
+    @property
+    def key(self) -> bytes: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def crc32c(self) -> int: ...
+
+    @property
+    def tier(self) -> Tier: ...
+
+    @property
+    def copies(self) -> int: ...

@@ -11,13 +11,15 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from .errors import BadInput
 from .units import parse_rate, parse_size, parse_time
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PREFIX = "HOLDFAST_"
 ROLES = ("compute", "staging", "spare")
@@ -50,6 +52,8 @@ class Config(msgspec.Struct, frozen=True):
     probe_period: float
     restore_rate: int
     partition_wait: float
+    metrics_port: int
+    metrics_file: str
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -165,6 +169,12 @@ SETTINGS: dict[str, Setting] = {
     "partition_wait": Setting(
         "60 s", parse_time, "how long restoring waits when over a third of the nodes vanish at once"
     ),
+    "metrics_port": Setting(
+        "0", _count, "port of the loopback interface for OpenMetrics, of the first agent; 0: none"
+    ),
+    "metrics_file": Setting(
+        "", _text, "file for OpenMetrics at an agent's end; {node} in it is the node's name"
+    ),
 }
 
 
@@ -213,6 +223,8 @@ def load(
 
 def user_file(environment: Mapping[str, str]) -> Path | None:
     """Return the user's configuration file, if there is one."""
+    from pathlib import Path  # noqa: PLC0415 - an agent, which must start fast, reads no files
+
     base = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     path = Path(base) / "holdfast" / "config.toml"
     return path if path.is_file() else None
@@ -220,6 +232,8 @@ def user_file(environment: Mapping[str, str]) -> Path | None:
 
 def job_file(environment: Mapping[str, str]) -> Path | None:
     """Return the job's configuration file: the one named, or `holdfast.toml` here."""
+    from pathlib import Path  # noqa: PLC0415
+
     named = environment.get(PREFIX + "CONFIG")
     if named:
         if not Path(named).is_file():

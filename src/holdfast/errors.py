@@ -6,13 +6,13 @@ Grouped by what a handler would do::
     ├── BadInput              fix the call: argument, key, setting or file is wrong     (ValueError)
     │   └── KeyExists         the key holds other bytes: choose another key
     ├── NotFound              nobody has it, nobody who might have had it was lost     (LookupError)
-    │   └── Dropped           it was dropped, for ever
+    │   └── Dropped           it was dropped, and that is final
     ├── TryAgain              the same call may succeed later                      (ConnectionError)
     │   ├── Unavailable       nodes that may hold it cannot be reached
     │   ├── NotEnoughNodes    fewer nodes answer than copies are wanted
     │   ├── DeadlineMissed    an agent is too slow, stopped or cut off              (TimeoutError)
     │   ├── Busy              somebody else is writing the same key at this moment
-    │   ├── StaleView         sender and receiver know different members: they merge, then again
+    │   ├── StaleView         an agent sees other owners of the key: its view or ours is old
     │   └── RanksFailed       ranks of the MPI program died: `store.recover()`, then go on
     ├── BlocksLost            every copy is gone: read the blocks from their source   (LookupError)
     ├── Full                  a tier has no room left: drop something, raise its capacity  (OSError)
@@ -51,7 +51,7 @@ class NotFound(HoldfastError, LookupError):
 
 
 class Dropped(NotFound):
-    """The object was dropped; drops are final."""
+    """The object was dropped; its key is never used again."""
 
 
 class TryAgain(HoldfastError, ConnectionError):
@@ -77,7 +77,7 @@ class Busy(TryAgain):
 
 
 class StaleView(TryAgain):
-    """Two sides do not agree on the owners of an object, because they know different members."""
+    """An agent computes other owners for the key than the sender; views must be merged first."""
 
 
 class RanksFailed(TryAgain):

@@ -57,7 +57,7 @@ class LocalCluster(LocalAgents):
 def connect(**arguments: Any) -> Job:
     """Connect to a running session; arguments are settings, e.g. `session="local"`."""
     config = settings.load(arguments=arguments).config
-    return Job(sessions.run_dir(config) / config.session, config)
+    return Job(sessions.directory(config), config)
 
 
 def local_cluster(nodes: int = 4, **arguments: Any) -> LocalCluster:

@@ -17,9 +17,9 @@ def test_the_least_limit_of_the_control_groups_counts(tmp_path: Path) -> None:
     (step.parent / "memory.max").write_text("1000000\n")
     groups = tmp_path / "cgroup"
     groups.write_text("0::/job/step\n")
-    assert capacity.memory_limit(groups, tmp_path / "sys") == 1_000_000
+    assert capacity.memory_limit(str(groups), str(tmp_path / "sys")) == 1_000_000
     (step / "memory.max").write_text("5000\n")
-    assert capacity.memory_limit(groups, tmp_path / "sys") == 5000
+    assert capacity.memory_limit(str(groups), str(tmp_path / "sys")) == 5000
 
 
 def test_control_groups_of_version_1(tmp_path: Path) -> None:
@@ -28,11 +28,11 @@ def test_control_groups_of_version_1(tmp_path: Path) -> None:
     (job / "memory.limit_in_bytes").write_text("70000\n")
     groups = tmp_path / "cgroup"
     groups.write_text("5:cpu:/job\n4:hugetlb,memory:/job\n")
-    assert capacity.memory_limit(groups, tmp_path / "sys") == 70_000
+    assert capacity.memory_limit(str(groups), str(tmp_path / "sys")) == 70_000
 
 
 def test_without_groups_the_machine_counts(tmp_path: Path) -> None:
-    assert capacity.memory_limit(tmp_path / "missing", tmp_path) > 1 << 28
+    assert capacity.memory_limit(str(tmp_path / "missing"), str(tmp_path)) > 1 << 28
 
 
 def test_agents_of_a_host_share_a_quarter_by_default(tmp_path: Path) -> None:

@@ -129,3 +129,119 @@ def test_what_is_too_long_is_refused_at_once(start: Callable[[int], list[Node]])
         a.core.probe(1, a.address, "", os.urandom(40_000), PATIENCE)
     with pytest.raises(errors.BadInput, match="each has one"):
         a.core.set_placement(_core.Ring(["a", "b"], 5), [1], 1)
+
+
+def owners(nodes: list[Node], key: bytes, copies: int) -> list[Node]:
+    names = _core.Ring([node.name for node in nodes], 50).owners(key, copies)
+    return [next(node for node in nodes if node.name == name) for name in names]
+
+
+def put(client: _core.Client, chain: list[Node], key: bytes, data: bytes) -> None:
+    client.put([node.address for node in chain], [node.number for node in chain], key, data)
+
+
+def test_rule_4_a_put_is_refused_by_whoever_sees_other_owners(
+    start: Callable[[int], list[Node]],
+) -> None:
+    nodes = start(3)
+    client = _core.Client(KEY)
+    chain = owners(nodes, b"key", 3)
+    put(client, chain, b"key", b"bytes")
+    assert [client.get(node.address, b"key") for node in nodes] == [b"bytes"] * 3
+    agree(nodes[:2], identity=8)
+    chain = owners(nodes, b"other", 3)
+    with pytest.raises(errors.StaleView, match="other owners") as caught:
+        put(client, chain, b"other", b"bytes")
+    assert isinstance(caught.value, errors.TryAgain)
+    assert all(node.core.tiers()["memory"]["objects"] == 1 for node in nodes)
+    with pytest.raises(errors.BadInput, match="the address of each"):
+        client.put([nodes[0].address], [], b"key", b"bytes")
+    with pytest.raises(errors.BadInput, match="owners"):
+        client.drop(nodes[0].address, b"key", [])
+    client.close()
+
+
+def test_rule_9_tombstones_are_compared_and_merged(start: Callable[[int], list[Node]]) -> None:
+    a, b = nodes = start(2)
+    client = _core.Client(KEY)
+    keys = [b"key%d" % i for i in range(300)]
+    for key in keys:
+        chain = owners(nodes, key, 2)
+        put(client, chain, key, b"bytes")
+        client.drop(a.address, key, [node.number for node in chain])
+    assert a.core.dropped_digest()[0] == 300
+    assert b.core.dropped_digest() == (0, 0)
+    differ = [
+        bucket
+        for bucket, (ours, theirs) in enumerate(
+            zip(a.core.dropped_buckets(), b.core.dropped_buckets(), strict=True)
+        )
+        if ours != theirs
+    ]
+    expected = 0
+    for key in keys:
+        expected ^= _core.xxh3_64(key)
+        assert _core.xxh3_64(key) >> 56 in differ
+    assert a.core.dropped_digest()[1] == expected
+    assert b.core.bury(a.core.dropped_in(differ)) == 300
+    assert b.core.bury(a.core.dropped_in(differ)) == 0
+    assert a.core.dropped_digest() == b.core.dropped_digest()
+    assert b.core.tiers()["memory"]["objects"] == 0
+    assert b.core.counters()["tombstones"] == 300
+    for node in nodes:
+        with pytest.raises(errors.Dropped) as caught:
+            client.get(node.address, keys[0])
+        assert isinstance(caught.value, errors.NotFound)
+    with pytest.raises(errors.KeyExists, match="was dropped"):
+        put(client, owners(nodes, keys[0], 2), keys[0], b"bytes")
+    with pytest.raises(errors.BadInput):
+        a.core.bury([b"fine", b""])
+    b.core.pull(1, keys[0], a.address, _core.Tier.MEMORY, PATIENCE)
+    assert b.event()[:3] == ("failed", 1, "Dropped")
+    client.close()
+
+
+def test_rule_8_surveys_find_what_a_co_owner_lacks(start: Callable[[int], list[Node]]) -> None:
+    a, b, _ = nodes = start(3)
+    client = _core.Client(KEY)
+    keys = [b"key%d" % i for i in range(200)]
+    for key in keys:
+        put(client, owners(nodes, key, 2), key, key)
+    assert a.core.survey()[b.number] == b.core.survey()[a.number]
+    assert (
+        sum(count for count, _ in a.core.survey().values()) == a.core.tiers()["memory"]["objects"]
+    )
+
+    # c is gone: a and b own everything, and each lacks what only c and the other had.
+    agree([a, b], identity=8)
+    assert a.core.survey()[b.number] != b.core.survey()[a.number]
+    for node, other in ((a, b), (b, a)):
+        mine = {one.key for one in node.core.held_with(other.number, list(range(64)))}
+        theirs = {one.key for one in other.core.held_with(node.number, list(range(64)))}
+        for ticket, key in enumerate(sorted(theirs - mine)):
+            node.core.pull(ticket, key, other.address, _core.Tier.MEMORY, PATIENCE)
+        assert {event[0] for event in node.events(len(theirs - mine))} == {"pulled"}
+    assert a.core.survey() == {b.number: b.core.survey()[a.number]}
+    assert a.core.survey()[b.number][0] == 200
+    assert a.core.buckets_with(b.number) == b.core.buckets_with(a.number)
+    assert len(a.core.buckets_with(b.number)) == 64
+    assert a.core.counters()["pulled_bytes"] > 0
+
+    # c is back: what is not owned any more is a stray, and only strays are trimmed.
+    agree(nodes, identity=9)
+    strays = a.core.strays(1000, b"")
+    assert [one.key for one in strays] == sorted(
+        key for key in keys if a not in owners(nodes, key, 2)
+    )
+    assert a.core.strays(3, strays[0].key)[0].key == strays[1].key
+    kept = next(key for key in keys if a in owners(nodes, key, 2))
+    held = a.core.held(kept)
+    assert held is not None
+    assert (held.key, held.size, held.copies) == (kept, len(kept), 2)
+    assert (held.crc32c, held.tier) == (_core.crc32c(kept), _core.Tier.MEMORY)
+    assert not a.core.trim(kept, held.size, held.crc32c)
+    assert all(a.core.trim(one.key, one.size, one.crc32c) for one in strays)
+    assert a.core.held(strays[0].key) is None
+    assert a.core.strays(1000, b"") == []
+    assert a.core.counters()["trimmed"] == len(strays)
+    client.close()

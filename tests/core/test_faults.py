@@ -18,7 +18,8 @@ BIG = 64 << 20
 
 def owner_index(job: holdfast.Job, key: str, which: int) -> int:
     """Number of the node that is owner `which` of `key`."""
-    return int(job._peers.owners(key.encode(), which + 1)[which].node.removeprefix("node-"))
+    owner = job._peers.routing.owners.of(key.encode(), which + 1)[which]
+    return int(owner.node.removeprefix("node-"))
 
 
 def key_owned(job: holdfast.Job, first: int, second: int | None = None) -> str:
@@ -216,7 +217,7 @@ def test_fewer_nodes_than_copies_is_said_and_nothing_is_stored(
 ) -> None:
     cluster.kill(1)
     cluster.kill(2)
-    with pytest.raises(errors.NotEnoughNodes, match="2 of 4 are there"):
+    with pytest.raises(errors.NotEnoughNodes, match="2 of 4 live"):
         job.objects.put("key", b"bytes", copies=3)
     job.objects.put("key", b"bytes", copies=2)
     assert job.objects.get("key") == b"bytes"

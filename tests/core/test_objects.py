@@ -150,9 +150,9 @@ def test_keys_may_be_any_bytes(job: holdfast.Job) -> None:
         ("k", "text", {}, errors.BadInput, "contiguous buffer"),
         ("k", memoryview(b"abcdef")[::2], {}, errors.BadInput, "contiguous buffer"),
         (5, b"x", {}, errors.BadInput, "str or bytes, not int"),
-        ("k", b"x", {"copies": 0}, errors.BadInput, "at least 1"),
-        ("k", b"x", {"copies": "2"}, errors.BadInput, "at least 1"),
-        ("k", b"x", {"copies": 5}, errors.NotEnoughNodes, "4 of 4 are there"),
+        ("k", b"x", {"copies": 0}, errors.BadInput, "from 1 to 16"),
+        ("k", b"x", {"copies": "2"}, errors.BadInput, "from 1 to 16"),
+        ("k", b"x", {"copies": 5}, errors.NotEnoughNodes, "4 of 4 live"),
         ("k", b"x", {"tier": "tape"}, errors.BadInput, "'memory' or 'disk'"),
     ],
 )
@@ -236,4 +236,5 @@ def test_all_clients_use_the_ring_of_the_session(
     other = holdfast.connect(session=cluster.directory.name, virtual_nodes=3)
     for number in range(50):
         key = f"key-{number}".encode()
-        assert job._peers.owners(key, 4) == other._peers.owners(key, 4)
+        mine, theirs = job._peers.routing.owners, other._peers.routing.owners
+        assert mine.of(key, 4) == theirs.of(key, 4)

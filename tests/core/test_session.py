@@ -39,8 +39,7 @@ def session() -> Iterator[str]:
 
 
 def directory() -> Path:
-    settings = config.load().config
-    return sessions.run_dir(settings) / settings.session
+    return sessions.directory(config.load().config)
 
 
 def test_up_connect_status_down(session: str) -> None:
@@ -49,7 +48,10 @@ def test_up_connect_status_down(session: str) -> None:
         assert job.objects.get("key") == b"bytes" * 100_000
     status = json.loads(run("status", "--json"))
     assert status["session"] == "local"
-    assert [node["state"] for node in status["nodes"]] == ["up", "up"]
+    assert [node["state"] for node in status["nodes"]] == ["alive", "alive"]
+    assert [node["answer"] for node in status["nodes"]] == ["up", "up"]
+    assert (status["views"], status["below"]) == (1, 0)
+    assert status["window"] > 0
     assert [node["tiers"]["memory"]["objects"] for node in status["nodes"]] == [1, 1]
     assert sum(node["counters"]["puts"] for node in status["nodes"]) == 2
     assert "node-1" in run("status")
@@ -73,9 +75,9 @@ def test_what_a_crash_left_is_cleaned_up_at_the_next_start(session: str) -> None
     assert processes.wait([agent.process for agent in agents], 10)
     assert all(os.listdir(agent.tiers.memory_dir) for agent in agents)
     status = json.loads(run("status", "--json"))
-    assert [node["state"] for node in status["nodes"]] == ["gone", "gone"]
+    assert [node["answer"] for node in status["nodes"]] == ["gone", "gone"]
     assert "ended unexpectedly" in run("up", "--nodes", "2")
-    assert [node["state"] for node in json.loads(run("status", "--json"))["nodes"]] == ["up", "up"]
+    assert [node["answer"] for node in json.loads(run("status", "--json"))["nodes"]] == ["up", "up"]
 
 
 def test_a_pid_that_is_somebody_elses_by_now_is_left_alone(session: str) -> None:
@@ -99,8 +101,8 @@ def test_a_pid_that_is_somebody_elses_by_now_is_left_alone(session: str) -> None
 def test_a_stopped_agent_is_shown_as_silent_and_ends_with_down(session: str) -> None:
     process = sessions.agents(directory())[1].process
     os.kill(process.pid, signal.SIGSTOP)
-    states = [node["state"] for node in json.loads(run("status", "--json"))["nodes"]]
-    assert states == ["up", "silent"]
+    answers = [node["answer"] for node in json.loads(run("status", "--json"))["nodes"]]
+    assert answers == ["up", "silent"]
     run("down")
     assert not process.running
 
@@ -141,8 +143,7 @@ def test_mistakes_get_a_sentence_and_leave_nothing(
 ) -> None:
     error = run(*arguments, code=code)
     assert message in " ".join(error.split())
-    settings = config.load().config
-    parent = sessions.run_dir(settings)
+    parent = directory().parent
     assert not parent.exists() or not os.listdir(parent)
     if parent.exists():
         parent.rmdir()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from healing import Inside
 
 import holdfast
 
@@ -19,3 +20,10 @@ def five() -> Iterator[holdfast.LocalCluster]:
     """Five agents."""
     with holdfast.local_cluster(nodes=5, memory="256 MiB", disk="64 MiB") as cluster:
         yield cluster
+
+
+@pytest.fixture
+def inside(five: holdfast.LocalCluster) -> Iterator[Inside]:
+    """Looks into the five."""
+    with Inside(five) as looking:
+        yield looking

@@ -32,6 +32,12 @@ class Inside:
         self.cluster = cluster
         self.client = Client(sessions.read_key(cluster.directory))
 
+    def __enter__(self) -> Inside:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+
     def member(self, node: int) -> Member:
         (found,) = (
             agent.member

@@ -22,8 +22,7 @@ def fill(job: holdfast.Job, copies: int = 2, size: int = 100_000) -> dict[str, b
     return data
 
 
-def test_rule_2_a_restart_is_a_new_member(five: holdfast.LocalCluster) -> None:
-    inside = Inside(five)
+def test_rule_2_a_restart_is_a_new_member(five: holdfast.LocalCluster, inside: Inside) -> None:
     old = inside.member(1)
     five.kill(1)
     five.restart(1)
@@ -35,9 +34,8 @@ def test_rule_2_a_restart_is_a_new_member(five: holdfast.LocalCluster) -> None:
 
 
 def test_rule_3_a_death_is_known_to_all_and_a_stop_is_taken_back(
-    five: holdfast.LocalCluster,
+    five: holdfast.LocalCluster, inside: Inside
 ) -> None:
-    inside = Inside(five)
     victim = inside.member(2)
     others = [0, 1, 3, 4]
     five.stop(2)
@@ -51,9 +49,8 @@ def test_rule_3_a_death_is_known_to_all_and_a_stop_is_taken_back(
 
 
 def test_rule_3_a_client_that_fails_to_reach_a_member_makes_it_a_suspect_not_dead(
-    five: holdfast.LocalCluster,
+    five: holdfast.LocalCluster, inside: Inside
 ) -> None:
-    inside = Inside(five)
     victim = inside.member(2)
     import msgspec
 
@@ -67,9 +64,8 @@ def test_rule_3_a_client_that_fails_to_reach_a_member_makes_it_a_suspect_not_dea
 
 
 def test_rule_4_a_put_under_another_view_is_refused_and_stores_nothing(
-    five: holdfast.LocalCluster,
+    five: holdfast.LocalCluster, inside: Inside
 ) -> None:
-    inside = Inside(five)
     first = inside.member(0)
     from holdfast._core import Tier
 
@@ -81,9 +77,8 @@ def test_rule_4_a_put_under_another_view_is_refused_and_stores_nothing(
 
 
 def test_rule_4_a_client_with_an_old_view_merges_and_gets_through(
-    five: holdfast.LocalCluster,
+    five: holdfast.LocalCluster, inside: Inside
 ) -> None:
-    inside = Inside(five)
     with five.connect() as job:
         fill(job)  # the job knows five nodes
         victim = inside.member(4)
@@ -95,9 +90,8 @@ def test_rule_4_a_client_with_an_old_view_merges_and_gets_through(
 
 
 def test_rule_5_puts_ride_through_a_death_and_are_acknowledged_by_enough(
-    five: holdfast.LocalCluster,
+    five: holdfast.LocalCluster, inside: Inside
 ) -> None:
-    inside = Inside(five)
     with five.connect() as job:
         five.kill(3)
         for number in range(30):
@@ -109,8 +103,9 @@ def test_rule_5_puts_ride_through_a_death_and_are_acknowledged_by_enough(
             job.objects.put("too many", b"z", copies=3)
 
 
-def test_rule_8_lost_copies_come_back_by_themselves(five: holdfast.LocalCluster) -> None:
-    inside = Inside(five)
+def test_rule_8_lost_copies_come_back_by_themselves(
+    five: holdfast.LocalCluster, inside: Inside
+) -> None:
     with five.connect() as job:
         data = fill(job)
         lost = inside.status(2).tiers["memory"]["bytes"]
@@ -125,8 +120,7 @@ def test_rule_8_lost_copies_come_back_by_themselves(five: holdfast.LocalCluster)
             assert job.objects.get(key) == value
 
 
-def test_rule_8_only_what_was_lost_moves(five: holdfast.LocalCluster) -> None:
-    inside = Inside(five)
+def test_rule_8_only_what_was_lost_moves(five: holdfast.LocalCluster, inside: Inside) -> None:
     with five.connect() as job:
         fill(job)
         lost = inside.status(2).tiers["memory"]["bytes"]
@@ -136,8 +130,7 @@ def test_rule_8_only_what_was_lost_moves(five: holdfast.LocalCluster) -> None:
         assert lost <= moved <= 1.05 * lost
 
 
-def test_rule_8_a_bad_copy_comes_back(five: holdfast.LocalCluster) -> None:
-    inside = Inside(five)
+def test_rule_8_a_bad_copy_comes_back(five: holdfast.LocalCluster, inside: Inside) -> None:
     with five.connect() as job:
         job.objects.put("key", b"good" * 50_000, copies=2)
         (agent, *_) = (a for a in five.agents if a.member.node in inside.holders("key"))
@@ -154,9 +147,8 @@ def test_rule_8_a_bad_copy_comes_back(five: holdfast.LocalCluster) -> None:
 
 
 def test_rule_8_a_false_death_is_harmless_and_its_extra_copies_are_trimmed(
-    five: holdfast.LocalCluster,
+    five: holdfast.LocalCluster, inside: Inside
 ) -> None:
-    inside = Inside(five)
     with five.connect() as job:
         data = fill(job)
         before = {key: inside.holders(key) for key in KEYS}
@@ -174,8 +166,7 @@ def test_rule_8_a_false_death_is_harmless_and_its_extra_copies_are_trimmed(
             assert job.objects.get(key) == value
 
 
-def test_rule_8_a_new_member_gets_its_share(five: holdfast.LocalCluster) -> None:
-    inside = Inside(five)
+def test_rule_8_a_new_member_gets_its_share(five: holdfast.LocalCluster, inside: Inside) -> None:
     with five.connect() as job:
         data = fill(job)
         before = {key: inside.holders(key) for key in KEYS}
@@ -187,8 +178,7 @@ def test_rule_8_a_new_member_gets_its_share(five: holdfast.LocalCluster) -> None
             assert job.objects.get(key) == value
 
 
-def test_rule_9_what_was_dropped_stays_dropped(five: holdfast.LocalCluster) -> None:
-    inside = Inside(five)
+def test_rule_9_what_was_dropped_stays_dropped(five: holdfast.LocalCluster, inside: Inside) -> None:
     with five.connect() as job:
         fill(job)
         absent = "node-2"
@@ -216,8 +206,8 @@ def test_rule_10_restoring_waits_when_many_vanish_at_once(
     with (
         holdfast.local_cluster(nodes=5, memory="64 MiB", disk="64 MiB") as cluster,
         cluster.connect() as job,
+        Inside(cluster) as inside,
     ):
-        inside = Inside(cluster)
         for key in KEYS:
             job.objects.put(key, b"x" * 10_000, copies=3)
         cluster.kill(3)
@@ -230,8 +220,7 @@ def test_rule_10_restoring_waits_when_many_vanish_at_once(
         wait_for(lambda: all(len(inside.holders(key)) == 3 for key in KEYS))
 
 
-def test_an_agent_that_ends_says_so(five: holdfast.LocalCluster) -> None:
-    inside = Inside(five)
+def test_an_agent_that_ends_says_so(five: holdfast.LocalCluster, inside: Inside) -> None:
     leaving = inside.member(3)
     inside.client.call(leaving.socket, "agent", "stop", b"")
     for node in (0, 1, 2, 4):

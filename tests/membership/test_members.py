@@ -160,6 +160,38 @@ def test_a_member_cut_off_one_way_comes_back_when_the_cut_heals(deaf: bool) -> N
     assert cluster.live_in_all() == set(cluster.nodes)
 
 
+def test_what_gossip_lost_in_a_cut_is_made_up_for() -> None:
+    cluster = Cluster(20)
+    cluster.run(20)
+    one = cluster.addresses(cluster.nodes[:1])
+    for node in cluster.nodes[10:]:
+        cluster.kill(node)
+    cluster.network.part(one, cluster.addresses(cluster.nodes[1:]))
+    news = [cluster.restart(node) for node in cluster.nodes[10:]]
+    cluster.network.part(one, [member.address for member in news])
+    cluster.run(60)
+    assert not any(m.swim.news for m in cluster.running.values() if m.member.address not in one)
+    cluster.network.heal()
+    cluster.run(60)
+    assert cluster.live_in_all() == set(cluster.nodes)
+
+
+def test_who_joins_behind_a_cut_is_found() -> None:
+    cluster = Cluster(6)
+    cluster.run(5)
+    node = cluster.nodes[0]
+    others = cluster.addresses(cluster.nodes[1:])
+    cluster.kill(node)
+    new = cluster.restart(node)
+    cluster.network.part([new.address], others)
+    cluster.run(60)
+    assert cluster.running[node].swim.view.size == 1
+    assert all(m.swim.view.node(node) is None for n, m in cluster.running.items() if n != node)
+    cluster.network.heal()
+    cluster.run(60)
+    assert cluster.live_in_all() == set(cluster.nodes)
+
+
 def test_a_cut_between_two_does_not_matter_where_others_reach_both() -> None:
     cluster = Cluster(20)
     one, other = cluster.addresses(cluster.nodes[:2])

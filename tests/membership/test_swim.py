@@ -152,7 +152,7 @@ def test_whom_nobody_reaches_is_suspected_and_told_so() -> None:
     target, out = suspected(driver)
     suspicion = entry(target.number, State.SUSPECT)
     assert changes(out) == [suspicion]
-    assert told(out, target.number) == [suspicion]
+    assert told(out, target.number) == [suspicion, entry(0)]
     assert target in driver.view.live()
     # It is told again every period, and others hear of it.
     out = driver.tick()
@@ -210,7 +210,15 @@ def test_who_talks_to_us_while_we_think_it_dead_is_told() -> None:
     driver = Driver()
     driver.step(Heard([entry(4, State.DEAD)], driver.view.identity, 3))
     out = driver.step(Heard([], 12345, 4))
-    assert told(out, 4) == [entry(4, State.DEAD)]
+    assert told(out, 4) == [entry(4, State.DEAD), entry(0)]
+
+
+def test_whoever_says_that_we_are_dead_is_answered_though_we_did_not_know_it() -> None:
+    driver = Driver()
+    stranger = entry(30)
+    out = driver.step(Heard([entry(0, State.DEAD), stranger], 12345, 30))
+    assert told(out, 30) == [entry(0, State.ALIVE, 1)]
+    assert driver.view.node("n030") == stranger.member
 
 
 def test_data_path_evidence_suspects_and_does_not_kill() -> None:
@@ -218,7 +226,7 @@ def test_data_path_evidence_suspects_and_does_not_kill() -> None:
     driver = Driver()
     out = driver.step(Doubt(5))
     assert changes(out) == [entry(5, State.SUSPECT)]
-    assert told(out, 5) == [entry(5, State.SUSPECT)]
+    assert told(out, 5) == [entry(5, State.SUSPECT), entry(0)]
     assert driver.step(Doubt(5)) == []
     assert driver.step(Doubt(0)) == []  # ourselves
     assert driver.step(Doubt(99)) == []  # nobody

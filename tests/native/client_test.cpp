@@ -51,7 +51,8 @@ TEST_CASE("many threads share a client") {
                 std::string bytes = random_bytes(static_cast<std::size_t>(1 + i * 5000),
                                                  static_cast<std::uint64_t>(t));
                 const std::string& address = i % 2 == 0 ? node.local : node.tcp;
-                if (!remote.put({address}, key, bytes, Tier::Memory, kPatience).ok()) ++wrong;
+                if (!remote.put({address}, {node.number}, key, bytes, Tier::Memory, kPatience).ok())
+                    ++wrong;
                 auto got = get(remote, address, {key});
                 if (!got.ok() || *got != bytes) ++wrong;
             }
@@ -67,7 +68,7 @@ TEST_CASE("a forked child works, shares no connection, and leaves the parent alo
     Node node;
     Remote remote(kKey);
     std::string bytes = random_bytes(100'000, 1);
-    REQUIRE(remote.put({node.tcp}, "key", bytes, Tier::Memory, kPatience).ok());
+    REQUIRE(remote.put({node.tcp}, {node.number}, "key", bytes, Tier::Memory, kPatience).ok());
     REQUIRE(get(remote, node.local, {"key"}).ok());
     // A request in the middle of its body: the child must close its copy of that, too.
     auto half_read = remote.get(node.tcp, {"key"}, false, kPatience);
@@ -98,7 +99,7 @@ TEST_CASE("forks while other threads ask do no harm") {
     Node node;
     Remote remote(kKey);
     std::string bytes = random_bytes(50'000, 1);
-    REQUIRE(remote.put({node.local}, "key", bytes, Tier::Memory, kPatience).ok());
+    REQUIRE(remote.put({node.local}, {node.number}, "key", bytes, Tier::Memory, kPatience).ok());
     std::atomic<bool> done{false};
     std::atomic<int> wrong{0};
     std::vector<std::thread> threads;
@@ -121,20 +122,20 @@ TEST_CASE("a request after the agent was replaced goes to the new one") {
     auto first = std::make_unique<Node>();
     Remote remote(kKey);
     std::string address = first->tcp;
-    REQUIRE(remote.put({address}, "key", "old", Tier::Memory, kPatience).ok());
+    REQUIRE(remote.put({address}, {first->number}, "key", "old", Tier::Memory, kPatience).ok());
     REQUIRE(get(remote, address, {"key"}).ok());
     first.reset();
     CHECK(get(remote, address, {"key"}).status().code() == Code::Unavailable);
     Node second(1 << 20, 1 << 20, address);
     CHECK(get(remote, address, {"key"}).status().code() == Code::NotFound);
-    CHECK(remote.put({address}, "key", "new", Tier::Memory, kPatience).ok());
+    CHECK(remote.put({address}, {second.number}, "key", "new", Tier::Memory, kPatience).ok());
 }
 
 TEST_CASE("no descriptor is lost, whatever becomes of a request") {
     Node node;
     Remote remote(kKey);
     std::string bytes = random_bytes(300'000, 1);
-    REQUIRE(remote.put({node.local}, "key", bytes, Tier::Memory, kPatience).ok());
+    REQUIRE(remote.put({node.local}, {node.number}, "key", bytes, Tier::Memory, kPatience).ok());
     auto before = open_descriptors();
     for (int i = 0; i < 20; ++i) {
         {
@@ -152,8 +153,10 @@ TEST_CASE("no descriptor is lost, whatever becomes of a request") {
 TEST_CASE("a descriptor that this process cannot take is an error, not an empty object") {
     Node node;
     Remote remote(kKey);
-    REQUIRE(
-        remote.put({node.local}, "key", random_bytes(100'000, 1), Tier::Memory, kPatience).ok());
+    REQUIRE(remote
+                .put({node.local}, {node.number}, "key", random_bytes(100'000, 1), Tier::Memory,
+                     kPatience)
+                .ok());
     int code = in_child([&] {
         // In a child, since the limit would starve the agent as well.
         if (!get(remote, node.local, {"key"}).ok()) return 1;  // connected

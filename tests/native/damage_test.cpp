@@ -41,10 +41,33 @@ TEST_CASE("verify finds a changed byte, and the object is lost") {
         CHECK(place.store->find("key") == nullptr);
         CHECK(place.store->counters().damaged == 1);
         CHECK(files_in(place.tier(tier)) == 0);
-        CHECK(place.store->usage(tier).occupied + place.store->usage(tier).reserved == 0);
+        CHECK(place.store->usage(tier).bytes + place.store->usage(tier).reserved == 0);
         CHECK(put_as(*place.store, {.key = "key", .tier = tier}, bytes).ok());
         CHECK(contents(*place.store, "key") == bytes);
     }
+}
+
+TEST_CASE("rule 7: of an object whose copy went bad nobody says that it never was") {
+    StoreDir place;
+    std::string bytes = random_bytes(100'000, 1);
+    for (std::string key : {"kept", "cached", "dropped", "pulled"})
+        REQUIRE(put_as(*place.store, {.key = key, .has_source = key == "cached"}, bytes).ok());
+    Usage before = place.store->usage(Tier::Memory);
+    for (std::string key : {"kept", "cached", "dropped", "pulled"}) {
+        flip(path_of(place, key), 5);
+        CHECK(place.store->verify(place.store->find(key)).code() == Code::Damaged);
+    }
+    CHECK(place.store->absent("kept").code() == Code::Damaged);
+    CHECK(place.store->absent("cached").code() == Code::NotFound);  // its source has it
+    place.store->drop("dropped");
+    CHECK(place.store->absent("dropped").code() == Code::Dropped);
+    REQUIRE(put(*place.store, "pulled", bytes).ok());
+    REQUIRE(put(*place.store, "kept", bytes).ok());
+    REQUIRE(put_as(*place.store, {.key = "cached", .has_source = true}, bytes).ok());
+    REQUIRE(put(*place.store, "fourth", bytes).ok());
+    // What was remembered of losses is no longer counted; the tombstone is.
+    CHECK(place.store->usage(Tier::Memory).occupied ==
+          before.occupied + std::string("dropped").size() + kEntryBytes);
 }
 
 TEST_CASE("a scrub finds what went bad by itself") {
@@ -70,7 +93,7 @@ TEST_CASE("a file that is cut short or gone counts as lost") {
     REQUIRE(::unlink(path_of(place, "gone").c_str()) == 0);
     for (std::string key : {"cut", "gone"}) {
         auto file = place.store->open_file(place.store->find(key));
-        CHECK(file.status().code() == Code::NotFound);
+        CHECK(file.status().code() == Code::Damaged);
         CHECK(place.store->find(key) == nullptr);
         CHECK(put(*place.store, key, bytes).ok());
     }
@@ -99,11 +122,11 @@ TEST_CASE("a tier removed underneath gives clear errors, and the other goes on")
     CHECK(object.status().code() == Code::Damaged);
     CHECK(object.status().message().find("removed underneath") != std::string::npos);
     CHECK(put(*place.store, "new", bytes).status().code() == Code::Damaged);
-    CHECK(place.store->open_file(place.store->find("key")).status().code() == Code::NotFound);
+    CHECK(place.store->open_file(place.store->find("key")).status().code() == Code::Damaged);
     CHECK(place.store->find("key") == nullptr);
     CHECK(put_as(*place.store, {.key = "key", .tier = Tier::Disk}, bytes).ok());
     CHECK(contents(*place.store, "key") == bytes);
-    CHECK(place.store->usage(Tier::Memory).occupied == 0);
+    CHECK(place.store->usage(Tier::Memory).bytes == 0);
 }
 
 TEST_CASE("a directory that nobody may write to gives a clear error") {

@@ -17,20 +17,21 @@ struct Sample {
     std::string body;
 };
 
-inline std::vector<Sample> samples() {
-    PutMessage put{"key", Tier::Disk, 3, {"tcp:127.0.0.1:1", "unix:/nowhere"}};
+// `owner` is who must own what is put and dropped.
+inline std::vector<Sample> samples(std::uint64_t owner = 1) {
+    PutMessage put{"key", Tier::Disk, {owner, ~owner, 7}, {"tcp:127.0.0.1:1", "unix:/nowhere"}};
     FillMessage fill{"key", "/nowhere/file", {1, 2, 3, 4}, Tier::Memory};
     ListReply list;
     list.objects = {{"a", 1, 2, Tier::Memory, false, 1, 0}, {"b", 3, 4, Tier::Disk, true, 2, 5}};
     return {
         {Op::Put, put.encode(), "some bytes"},
-        {Op::Put, PutMessage{"key"}.encode(), "some bytes"},
+        {Op::Put, PutMessage{"key", Tier::Memory, {owner}}.encode(), "some bytes"},
         {Op::Get, GetMessage{"key", 5, 10}.encode(), ""},
         {Op::Fill, fill.encode(), ""},
         {Op::Pull, PullMessage{"key", "tcp:127.0.0.1:1"}.encode(), ""},
         {Op::Stat, KeyMessage{"key"}.encode(), ""},
         {Op::List, ListMessage{"prefix", "after"}.encode(), ""},
-        {Op::Drop, KeyMessage{"victim"}.encode(), ""},
+        {Op::Drop, DropMessage{"victim", {owner}}.encode(), ""},
         {Op::Pin, PinMessage{"key", true}.encode(), ""},
         {Op::Verify, KeyMessage{"key"}.encode(), ""},
         {Op::Call, CallMessage{"service", "method"}.encode(), "message"},

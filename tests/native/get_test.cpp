@@ -19,7 +19,7 @@ TEST_CASE("any range equals that slice of the whole") {
         for (Tier tier : {Tier::Memory, Tier::Disk}) {
             std::string key = std::to_string(size) + (tier == Tier::Disk ? "disk" : "memory");
             std::string bytes = random_bytes(size, size);
-            REQUIRE(remote.put({node.local}, key, bytes, tier, kPatience).ok());
+            REQUIRE(remote.put({node.local}, {node.number}, key, bytes, tier, kPatience).ok());
             std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges = {
                 {0, 0}, {0, kToTheEnd}, {size, 5}, {size - 1, 5}, {1, kToTheEnd}, {0, size - 1}};
             for (std::uint64_t edge = 0; edge <= size; edge += kChunk)
@@ -44,7 +44,7 @@ TEST_CASE("a descriptor holds the object, and cannot write") {
     std::string bytes = random_bytes(500'000, 1);
     for (Tier tier : {Tier::Memory, Tier::Disk}) {
         std::string key = tier == Tier::Disk ? "disk" : "memory";
-        REQUIRE(remote.put({node.local}, key, bytes, tier, kPatience).ok());
+        REQUIRE(remote.put({node.local}, {node.number}, key, bytes, tier, kPatience).ok());
         auto exchange = remote.get(node.local, {key}, true, kPatience);
         REQUIRE(exchange.ok());
         Fd passed = exchange->take_descriptor();
@@ -62,7 +62,7 @@ TEST_CASE("a descriptor holds the object, and cannot write") {
         // The mode forbids it to everybody but root, whom no mode stops.
         if (::geteuid() != 0) CHECK(::open(again.c_str(), O_RDWR | O_CLOEXEC) == -1);
         // It outlives the object's place in the store.
-        REQUIRE(remote.drop(node.local, key, kPatience).ok());
+        REQUIRE(remote.drop(node.local, {key, {node.number}}, kPatience).ok());
         CHECK(read_file(again) == bytes);
     }
 }
@@ -71,8 +71,9 @@ TEST_CASE("where no descriptor can be passed, bytes come") {
     Node node;
     Remote remote(kKey);
     std::string bytes = random_bytes(100'000, 1);
-    REQUIRE(remote.put({node.local}, "large", bytes, Tier::Memory, kPatience).ok());
-    REQUIRE(remote.put({node.local}, "small", "bytes", Tier::Memory, kPatience).ok());
+    REQUIRE(remote.put({node.local}, {node.number}, "large", bytes, Tier::Memory, kPatience).ok());
+    REQUIRE(
+        remote.put({node.local}, {node.number}, "small", "bytes", Tier::Memory, kPatience).ok());
     CHECK(*body_of(remote.get(node.tcp, {"large"}, true, kPatience)) == bytes);
     CHECK(*body_of(remote.get(node.local, {"small"}, true, kPatience)) == "bytes");
 }
@@ -81,7 +82,7 @@ TEST_CASE("stat, list, pin, drop and verify as a client asks for them") {
     Node node;
     Remote remote(kKey);
     std::string bytes = random_bytes(100'000, 1);
-    REQUIRE(remote.put({node.local}, "key", bytes, Tier::Disk, kPatience).ok());
+    REQUIRE(remote.put({node.local}, {node.number}, "key", bytes, Tier::Disk, kPatience).ok());
     REQUIRE(remote.pin(node.tcp, {"key", true}, kPatience).ok());
     auto info = remote.stat(node.tcp, "key", kPatience);
     REQUIRE(info.ok());
@@ -90,11 +91,14 @@ TEST_CASE("stat, list, pin, drop and verify as a client asks for them") {
     CHECK(info->tier == Tier::Disk);
     CHECK(info->pins == 1);
     CHECK(remote.verify(node.tcp, "key", kPatience).ok());
-    CHECK(remote.drop(node.tcp, "key", kPatience).ok());
-    CHECK(remote.drop(node.tcp, "key", kPatience).code() == Code::NotFound);
-    CHECK(remote.stat(node.tcp, "key", kPatience).status().code() == Code::NotFound);
-    CHECK(remote.pin(node.tcp, {"key", true}, kPatience).code() == Code::NotFound);
-    CHECK(remote.verify(node.tcp, "key", kPatience).status().code() == Code::NotFound);
+    CHECK(remote.drop(node.tcp, {"key", {node.number}}, kPatience).ok());
+    for (std::string key : {"key", "other"}) {
+        Code code = key == "key" ? Code::Dropped : Code::NotFound;
+        CHECK(get(remote, node.tcp, {key}).status().code() == code);
+        CHECK(remote.stat(node.tcp, key, kPatience).status().code() == code);
+        CHECK(remote.pin(node.tcp, {key, true}, kPatience).code() == code);
+        CHECK(remote.verify(node.tcp, key, kPatience).status().code() == code);
+    }
 
     std::size_t count = 600;
     std::string tail(1000, 'k');
@@ -121,7 +125,7 @@ TEST_CASE("a copy that went bad is not served, to nobody") {
     Remote remote(kKey);
     std::string bytes = random_bytes(300'000, 1);
     auto damage = [&](const std::string& key, off_t at) {
-        REQUIRE(remote.put({node.local}, key, bytes, Tier::Memory, kPatience).ok());
+        REQUIRE(remote.put({node.local}, {node.number}, key, bytes, Tier::Memory, kPatience).ok());
         std::string path = node.tier(Tier::Memory) + "/" + node.store().find(key)->name;
         REQUIRE(::chmod(path.c_str(), 0600) == 0);
         Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
@@ -131,12 +135,12 @@ TEST_CASE("a copy that went bad is not served, to nobody") {
     CHECK(get(remote, node.tcp, {"whole"}).status().code() == Code::Damaged);
     CHECK(get(remote, node.tcp, {"whole", kChunk, 3 * kChunk}).status().code() == Code::Damaged);
     damage("edge", 200'000);
-    CHECK(get(remote, node.tcp, {"edge", 199'000, 10}).status().code() == Code::NotFound);
-    CHECK(get(remote, node.tcp, {"edge"}).status().code() == Code::NotFound);
-    REQUIRE(remote.put({node.local}, "cut", bytes, Tier::Memory, kPatience).ok());
+    CHECK(get(remote, node.tcp, {"edge", 199'000, 10}).status().code() == Code::Damaged);
+    CHECK(get(remote, node.tcp, {"edge"}).status().code() == Code::Damaged);
+    REQUIRE(remote.put({node.local}, {node.number}, "cut", bytes, Tier::Memory, kPatience).ok());
     std::string path = node.tier(Tier::Memory) + "/" + node.store().find("cut")->name;
     REQUIRE(::chmod(path.c_str(), 0600) == 0);
     REQUIRE(::truncate(path.c_str(), 1000) == 0);
-    CHECK(get(remote, node.tcp, {"cut"}).status().code() == Code::NotFound);
+    CHECK(get(remote, node.tcp, {"cut"}).status().code() == Code::Damaged);
     CHECK(node.store().counters().damaged == 2);
 }

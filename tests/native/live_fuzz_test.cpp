@@ -22,15 +22,16 @@ TEST_CASE("an agent lives through thousands of spoilt frames, and a good client 
             std::string bytes =
                 random_bytes(i % 2 ? 2'000 : 100'000, static_cast<std::uint64_t>(i));
             const std::string& address = i % 4 < 2 ? node.local : node.tcp;
-            if (!remote.put({address}, key, bytes, Tier::Memory, kPatience).ok()) ++wrong;
+            if (!remote.put({address}, {node.number}, key, bytes, Tier::Memory, kPatience).ok())
+                ++wrong;
             auto got = get(remote, address, {key});
             if (!got.ok() || *got != bytes) ++wrong;
-            if (!remote.drop(address, key, kPatience).ok()) ++wrong;
+            if (!remote.drop(address, {key, {node.number}}, kPatience).ok()) ++wrong;
             ++rounds;
         }
     });
     std::mt19937_64 random(7);
-    auto seeds = samples();
+    auto seeds = samples(node.number);
     Fd fd;
     for (int i = 0; i < 3000; ++i) {
         const auto& seed = seeds[random() % seeds.size()];

@@ -26,6 +26,7 @@ TEST_CASE("every message is read back, whole or not at all") {
     check_exact(GetMessage{"key", 7, 9});
     check_exact(FillMessage{"key", "/a/path", {1, 2, 3, 4}, Tier::Disk});
     check_exact(PullMessage{"key", "tcp:1.2.3.4:5", Tier::Disk});
+    check_exact(DropMessage{"key", {1, 2, ~std::uint64_t{0}}});
     check_exact(KeyMessage{std::string("k\0\xff", 3)});
     check_exact(PinMessage{"key", false});
     check_exact(ListMessage{"prefix", "after"});
@@ -35,18 +36,31 @@ TEST_CASE("every message is read back, whole or not at all") {
     check_exact(ObjectInfo{"key", 1, 2, Tier::Disk, true, 3, 4});
 }
 
-TEST_CASE("a put lists its owners, up to the limit") {
-    PutMessage message{"key", Tier::Disk, 3, {"unix:/a", "unix:/b"}};
+TEST_CASE("a put lists its owners, up to the limit, and never more addresses than those") {
+    PutMessage message{"key", Tier::Disk, {5, 6, 7}, {"unix:/a", "unix:/b"}};
     auto decoded = PutMessage::decode(message.encode());
     REQUIRE(decoded.ok());
     CHECK(decoded->key == "key");
     CHECK(decoded->tier == Tier::Disk);
-    CHECK(decoded->copies == 3);
+    CHECK(decoded->copies() == 3);
+    CHECK(decoded->owners == message.owners);
     CHECK(decoded->onward == message.onward);
-    message.onward.resize(kMaxCopies - 1);
+    auto refused = [&] { return PutMessage::decode(message.encode()).status().code(); };
+    message.onward.resize(3);
+    CHECK(refused() == Code::BadInput);
+    message.onward.clear();
+    message.owners.clear();
+    for (std::uint64_t i = 0; i < kMaxCopies; ++i) message.owners.push_back(i);
     CHECK(PutMessage::decode(message.encode()).ok());
-    message.onward.resize(kMaxCopies);
-    CHECK(PutMessage::decode(message.encode()).status().code() == Code::BadInput);
+    message.owners.push_back(kMaxCopies);
+    CHECK(refused() == Code::BadInput);
+    message.owners = {};
+    CHECK(refused() == Code::BadInput);
+    message.owners = {1, 2, 1};
+    CHECK(refused() == Code::BadInput);
+    std::string cut = PutMessage{"key", Tier::Disk, {5, 6, 7}}.encode();
+    cut.resize(cut.size() - 8);
+    CHECK(PutMessage::decode(cut).status().code() == Code::Damaged);
 }
 
 TEST_CASE("a list of objects is read back") {

@@ -15,7 +15,7 @@ TEST_CASE("a pull makes an equal copy") {
     Remote remote(kKey);
     for (std::size_t size : {std::size_t{0}, std::size_t{1000}, std::size_t{2'000'000}}) {
         std::string key = std::to_string(size), bytes = random_bytes(size, size);
-        REQUIRE(remote.put({a.tcp}, key, bytes, Tier::Memory, kPatience).ok());
+        REQUIRE(remote.put({a.tcp}, {a.number}, key, bytes, Tier::Memory, kPatience).ok());
         auto info = remote.pull(b.local, {key, a.tcp, Tier::Disk}, kPatience);
         REQUIRE(info.ok());
         CHECK(info->size == size);
@@ -39,7 +39,7 @@ TEST_CASE("a pull from one who lacks it, is gone or has a bad copy stores nothin
     CHECK(remote.pull(b.local, {"key", "nonsense"}, kPatience).status().code() == Code::BadInput);
 
     std::string bytes = random_bytes(1'000'000, 1);
-    REQUIRE(remote.put({a.tcp}, "key", bytes, Tier::Memory, kPatience).ok());
+    REQUIRE(remote.put({a.tcp}, {a.number}, "key", bytes, Tier::Memory, kPatience).ok());
     std::string path = a.tier(Tier::Memory) + "/" + a.store().find("key")->name;
     REQUIRE(::chmod(path.c_str(), 0600) == 0);
     Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));

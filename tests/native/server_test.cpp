@@ -77,9 +77,9 @@ TEST_CASE("one who never reads its answers stalls nobody") {
     Node node;
     Remote remote(kKey);
     std::string large = random_bytes(4 << 20, 1), small = random_bytes(100'000, 2);
-    REQUIRE(remote.put({node.local}, "large", large, Tier::Memory, kPatience).ok());
-    REQUIRE(remote.put({node.local}, "disk", large, Tier::Disk, kPatience).ok());
-    REQUIRE(remote.put({node.local}, "small", small, Tier::Memory, kPatience).ok());
+    REQUIRE(remote.put({node.local}, {node.number}, "large", large, Tier::Memory, kPatience).ok());
+    REQUIRE(remote.put({node.local}, {node.number}, "disk", large, Tier::Disk, kPatience).ok());
+    REQUIRE(remote.put({node.local}, {node.number}, "small", small, Tier::Memory, kPatience).ok());
     std::vector<Fd> deaf;  // more than there are network threads, and more than once
     for (std::string key : {"large", "disk"}) {
         for (int i = 0; i < 10; ++i) {
@@ -120,9 +120,9 @@ TEST_CASE("memory stays bounded whatever a thousand clients push") {
     std::string half_body(30'000, 'x'), long_meta(60'000, 'm');
     const std::string pushes[] = {
         frame({.op = Op::Get}, long_meta).substr(0, 50'000),
-        frame(put, PutMessage{"a"}.encode(), half_body),
+        frame(put, PutMessage{"a", Tier::Memory, {node.number}}.encode(), half_body),
         frame(call, CallMessage{"s", "m"}.encode(), half_body),
-        frame(stream, PutMessage{"b"}.encode(), half_body),
+        frame(stream, PutMessage{"b", Tier::Memory, {node.number}}.encode(), half_body),
     };
     std::size_t before = heap_bytes(), most = 0;
     std::vector<Fd> crowd;
@@ -139,7 +139,7 @@ TEST_CASE("memory stays bounded whatever a thousand clients push") {
     // One head of a request for each, and a piece of a body for each thread of the pool.
     CHECK(most - before < clients * (80 << 10) + 3 * 32 * (600 << 10));
     Remote remote(kKey);
-    CHECK(remote.put({node.local}, "good", half_body, Tier::Memory, kPatience).ok());
+    CHECK(remote.put({node.local}, {node.number}, "good", half_body, Tier::Memory, kPatience).ok());
     crowd.clear();
     CHECK(eventually([&] { return node.agent().server().traffic().connections <= 1; }));
     CHECK(node.store().usage(Tier::Memory).reserved == 0);
@@ -248,7 +248,7 @@ TEST_CASE("a server out of descriptors waits for some, and goes on") {
 TEST_CASE("a malformed frame ends its own connection only") {
     Node node;
     Remote remote(kKey);
-    REQUIRE(remote.put({node.local}, "key", "bytes", Tier::Memory, kPatience).ok());
+    REQUIRE(remote.put({node.local}, {node.number}, "key", "bytes", Tier::Memory, kPatience).ok());
     std::string good = frame({.op = Op::Stat}, KeyMessage{"key"}.encode());
     std::vector<std::string> bad(7, good);
     bad[0][0] = 'X';                                                       // magic
@@ -287,9 +287,11 @@ TEST_CASE("stopping an agent ends those who wait for others, at once") {
     REQUIRE(::bind(listener.get(), address->get(), address->size) == 0);
     REQUIRE(::listen(listener.get(), 1) == 0);
     Remote remote(kKey);
+    agree({&node, &silent});
+    std::string key = key_of({&node, &silent});
     std::thread client([&] {
-        Status status =
-            remote.put({node.local, address->text}, "key", "bytes", Tier::Memory, kPatience);
+        Status status = remote.put({node.local, address->text}, {node.number, silent.number}, key,
+                                   "bytes", Tier::Memory, kPatience);
         CHECK_FALSE(status.ok());
     });
     Fd accepted(::accept(listener.get(), nullptr, nullptr));

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <latch>
+#include <numeric>
 #include <random>
 #include <thread>
 
@@ -49,7 +50,6 @@ TEST_CASE("a key that is being written is busy, and invisible") {
     REQUIRE(writer.ok());
     CHECK(place.store->create({.key = "key", .size = 10}).status().code() == Code::Busy);
     CHECK(place.store->find("key") == nullptr);
-    CHECK(place.store->drop("key").code() == Code::NotFound);
     CHECK(place.store->pin("key", true).status().code() == Code::NotFound);
     CHECK(place.store->list("", "", 10).empty());
 }
@@ -62,8 +62,8 @@ TEST_CASE("an object dropped while it is compared is not acknowledged") {
     REQUIRE(writer.ok());
     CHECK(writer->compares());
     CHECK(writer->append(bytes.data(), bytes.size()).ok());
-    CHECK(place.store->drop("key").ok());
-    CHECK(writer->commit(crc32c(0, bytes.data(), bytes.size())).status().code() == Code::Busy);
+    place.store->drop("key");
+    CHECK(writer->commit(crc32c(0, bytes.data(), bytes.size())).status().code() == Code::KeyExists);
 }
 
 TEST_CASE("a full tier refuses clearly, and evicts nothing in vain") {
@@ -131,29 +131,35 @@ TEST_CASE("the capacity holds at every moment, however many write") {
     std::thread watch([&] {
         while (!done) {
             Usage usage = place.store->usage(Tier::Memory);
-            if (usage.occupied + usage.reserved > kCapacity) ++wrong;
+            // Tombstones alone may go beyond it: none is ever refused.
+            std::uint64_t most = kCapacity + 300 * place.store->dropped_digest().first;
+            if (usage.occupied + usage.reserved > most) ++wrong;
             std::this_thread::sleep_for(100us);
         }
     });
     std::vector<std::thread> writers;
+    std::array<std::atomic<int>, 40> generation{};  // a key that was dropped is dead
     for (unsigned t = 0; t < 4; ++t) {
         writers.emplace_back([&, t] {
             std::mt19937_64 random(t);
             for (int i = 0; i < 40; ++i) {
-                std::string key = std::to_string(random() % 40);
-                std::string bytes =
-                    random_bytes(100'000 + 5'000 * std::stoul(key), std::stoul(key));
-                bool source = std::stoul(key) % 2 == 0;
+                std::size_t number = random() % 40;
+                std::string key = std::to_string(number) + "/" + std::to_string(generation[number]);
+                std::string bytes = random_bytes(100'000 + 5'000 * number, number);
+                bool source = number % 2 == 0;
                 auto result = put_as(*place.store, {.key = key, .has_source = source}, bytes);
                 if (result.ok()) {
                     ++stored;
                 } else if (Code code = result.status().code();
-                           code != Code::Full && code != Code::Busy && code != Code::Damaged) {
+                           code != Code::Full && code != Code::Busy && code != Code::Damaged &&
+                           place.store->absent(key).code() != Code::Dropped) {
                     ++wrong;
                 }
                 std::string found = contents(*place.store, key);
                 if (found != bytes && found.front() != '<') ++wrong;
-                if (random() % 3 == 0) (void)place.store->drop(key);
+                if (random() % 3 != 0) continue;
+                ++generation[number];
+                place.store->drop(key);
             }
         });
     }
@@ -162,9 +168,13 @@ TEST_CASE("the capacity holds at every moment, however many write") {
     watch.join();
     CHECK(wrong == 0);
     CHECK(stored > 30);
-    for (auto& object : place.store->list("", "", 1000)) CHECK(place.store->drop(object->key).ok());
+    for (auto& object : place.store->list("", "", 1000)) place.store->drop(object->key);
     Usage usage = place.store->usage(Tier::Memory);
-    CHECK(usage.objects + usage.bytes + usage.occupied + usage.reserved == 0);
+    CHECK(usage.objects + usage.bytes + usage.reserved == 0);
+    std::vector<std::uint32_t> all(DroppedKeys::kBuckets);
+    std::iota(all.begin(), all.end(), 0u);
+    for (auto& key : place.store->dropped_in(all)) usage.occupied -= key.size() + kEntryBytes;
+    CHECK(usage.occupied == 0);
     CHECK(files_in(place.tier(Tier::Memory)) == 0);
 }
 
@@ -191,31 +201,6 @@ TEST_CASE("evictable room is enough for all who want it at once") {
         CHECK(refused == 0);
         CHECK(place.store->find("large") == nullptr);
     }
-}
-
-TEST_CASE("a drop that races with a put of the same key never takes the new file") {
-    StoreDir place;
-    std::string bytes = random_bytes(70'000, 1);
-    std::atomic<bool> done{false};
-    std::thread dropper([&] {
-        while (!done) {
-            (void)place.store->drop("key");
-            std::this_thread::sleep_for(20us);
-        }
-    });
-    for (int i = 0; i < 100; ++i) {
-        auto object = put(*place.store, "key", bytes);
-        if (!object.ok()) continue;
-        std::string found = contents(*place.store, "key");
-        CHECK((found == bytes || found == "<absent>" || found == "<'key' is not here>"));
-    }
-    done = true;
-    dropper.join();
-    CHECK(place.store->counters().damaged == 0);
-    (void)place.store->drop("key");
-    CHECK(put(*place.store, "key", bytes).ok());
-    CHECK(contents(*place.store, "key") == bytes);
-    CHECK(files_in(place.tier(Tier::Memory)) == 1);
 }
 
 TEST_CASE("a list comes in order, in pages, by prefix") {

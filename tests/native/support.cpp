@@ -6,8 +6,10 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -115,7 +117,14 @@ std::string contents(Store& store, const std::string& key) {
     return read_file("/proc/self/fd/" + std::to_string(file->get()));
 }
 
-Node::Node(std::uint64_t memory, std::uint64_t disk, const std::string& listen) {
+namespace {
+
+std::atomic<std::uint64_t> next_number{1};
+
+}  // namespace
+
+Node::Node(std::uint64_t memory, std::uint64_t disk, const std::string& listen)
+    : number(next_number++) {
     AgentOptions options{kKey, {{{tier(Tier::Memory), memory}, {tier(Tier::Disk), disk}}}, 0};
     auto made = Agent::make(std::move(options));
     REQUIRE(made.ok());
@@ -125,10 +134,47 @@ Node::Node(std::uint64_t memory, std::uint64_t disk, const std::string& listen) 
     auto bound = agent_->server().listen(listen);
     REQUIRE(bound.ok());
     tcp = *bound;
+    agent_->set_self(number);
+    agree({this});
     agent_->server().start();
 }
 
 Node::~Node() = default;
+
+void agree(const std::vector<Node*>& nodes, std::uint64_t identity) {
+    std::map<std::string, std::uint64_t> members;  // in the order of the ring's nodes
+    for (Node* node : nodes) members[node->name()] = node->number;
+    std::vector<std::string> names;
+    std::vector<std::uint64_t> numbers;
+    for (auto& [name, number] : members) {
+        names.push_back(name);
+        numbers.push_back(number);
+    }
+    for (Node* node : nodes) node->agent().set_placement(Ring(names, 16), numbers, identity);
+}
+
+std::string key_of(const std::vector<Node*>& owners, const std::string& stem) {
+    auto placement = owners.front()->agent().presence().placement();
+    std::vector<std::uint64_t> wanted;
+    for (Node* owner : owners) wanted.push_back(owner->number);
+    for (int i = 0; i < 100'000; ++i) {
+        std::string key = stem + "-" + std::to_string(i);
+        if (placement->owners(key, wanted.size()) == wanted) return key;
+    }
+    FAIL("no key belongs to these owners; do they agree?");
+    return {};
+}
+
+Status put(Remote& remote, const std::vector<Node*>& owners, const std::string& key,
+           std::string_view bytes, Tier tier) {
+    std::vector<std::string> addresses;
+    std::vector<std::uint64_t> numbers;
+    for (Node* owner : owners) {
+        addresses.push_back(owner->tcp);
+        numbers.push_back(owner->number);
+    }
+    return remote.put(addresses, numbers, key, bytes, tier, kPatience);
+}
 
 Result<std::string> body_of(Result<Exchange> exchange) {
     if (!exchange.ok()) return exchange.take_status();

@@ -64,7 +64,7 @@ Result<ObjectPtr> put_as(Store& store, Store::NewObject wanted, std::string_view
 Result<ObjectPtr> put(Store& store, const std::string& key, std::string_view bytes);
 std::string contents(Store& store, const std::string& key);
 
-// An agent that listens on a Unix socket and on TCP.
+// An agent that listens on a Unix socket and on TCP. At first its view has only itself.
 class Node {
   public:
     explicit Node(std::uint64_t memory = 256 << 20, std::uint64_t disk = 256 << 20,
@@ -76,12 +76,22 @@ class Node {
     std::string tier(Tier which) const { return dir_ / (which == Tier::Memory ? "mem" : "disk"); }
     void stop() { agent_.reset(); }
 
+    const std::uint64_t number;  // as a member
+    std::string name() const { return "node" + std::to_string(number); }
     std::string local, tcp;
 
   private:
     TempDir dir_;
     std::unique_ptr<Agent> agent_;
 };
+
+// One view for all of them.
+void agree(const std::vector<Node*>& nodes, std::uint64_t identity = 1);
+// A key that belongs to exactly these, in this order, once they agree.
+std::string key_of(const std::vector<Node*>& owners, const std::string& stem = "key");
+// A put over TCP to these owners.
+Status put(Remote& remote, const std::vector<Node*>& owners, const std::string& key,
+           std::string_view bytes, Tier tier = Tier::Memory);
 
 // All of an object through a client.
 Result<std::string> get(Remote& remote, const std::string& address, const GetMessage& message);

@@ -29,7 +29,7 @@ class Control:
     def handle(self, method: str, message: bytes) -> bytes:
         """Answer one call."""
         if method == "status":
-            return msgspec.msgpack.encode(self._status())
+            return msgspec.msgpack.encode(self.status())
         if method == "view":
             return msgspec.msgpack.encode(self._view(_decode(message, type=ViewRequest)))
         if method == "join":
@@ -48,7 +48,8 @@ class Control:
         same = known == ViewRequest(number, changes)
         return ViewReply(number, changes, [] if same else self._members.view.entries())
 
-    def _status(self) -> AgentStatus:
+    def status(self) -> AgentStatus:
+        """Tell all that is shown of this agent."""
         members = self._members
         return AgentStatus(
             members.me.node,

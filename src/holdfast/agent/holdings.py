@@ -14,6 +14,7 @@ class CoreHoldings:
     def __init__(self, core: _core.Agent) -> None:
         self._core = core
         self.survey = core.survey
+        self.short = core.short
         self.buckets_with = core.buckets_with
         self.trim = core.trim
         self.dropped_digest = core.dropped_digest

@@ -5,6 +5,7 @@ Imports here are few on purpose: thousands of agents start at once, from a share
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import select
@@ -18,6 +19,7 @@ import msgspec
 from .. import _core
 from ..cluster import capacity, node
 from ..cluster import session as sessions
+from ..cluster.messages import AgentStatus
 from ..cluster.node import Place
 from ..cluster.processes import process
 from ..cluster.session import AgentFile
@@ -25,6 +27,7 @@ from ..cluster.settings import Orders, Ready
 from ..errors import Busy, HoldfastError
 from ..membership.view import Member
 from .control import Control
+from .faults import Faults
 from .members import Members
 from .services import Services
 
@@ -60,7 +63,8 @@ def main() -> None:
 def _refuse(orders: Orders, error: Exception) -> NoReturn:
     """Say why no agent runs; whoever started us may be far from our log."""
     reason = str(error) if isinstance(error, HoldfastError) else repr(error)
-    _say(Ready(orders.node or node.own_name(), error=reason, kind=type(error).__name__))
+    with contextlib.suppress(BrokenPipeError):  # nobody wants to know any more
+        _say(Ready(orders.node or node.own_name(), error=reason, kind=type(error).__name__))
     sys.exit(1)
 
 
@@ -116,8 +120,10 @@ def _serve(core: _core.Agent, orders: Orders, member: Member) -> bool:
 
     members = Members(core, member, orders.config)
     services = Services()
-    services.register(Control(core, members, stop))
+    control = Control(core, members, stop)
+    services.register(control)
     services.register(members)
+    services.register(Faults(core))
     # A signal must wake the loop also when it arrives just before the wait.
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
@@ -134,6 +140,8 @@ def _serve(core: _core.Agent, orders: Orders, member: Member) -> bool:
         _say(Ready(member.node, member))
     except BrokenPipeError:
         return True
+    if orders.config.metrics_port:
+        _offer_metrics(orders, member)
     end = time.monotonic() + _JOIN_WITHIN
     while not stopping:
         ready = {descriptor for descriptor, _ in poll.poll(1000 * members.until_tick())}
@@ -143,12 +151,44 @@ def _serve(core: _core.Agent, orders: Orders, member: Member) -> bool:
         members.take_events()
         if not members.until_tick():
             members.tick()
+    for descriptor in (wake_read, *([sys.stdin.fileno()] if orders.lifeline else ())):
+        poll.unregister(descriptor)
     members.leave()
     end = time.monotonic() + _FAREWELL_WITHIN
     while members.talks() and time.monotonic() < end:
         poll.poll(1000 * _FAREWELL_WITHIN)
         members.take_events()
+    if orders.config.metrics_file:
+        _write_metrics(orders.config.metrics_file, control)
     return False
+
+
+def _offer_metrics(orders: Orders, member: Member) -> None:
+    """Answer scrapes from a thread, which asks the loop like everybody else."""
+    from . import metrics  # noqa: PLC0415 - few want it
+
+    client = _core.Client(bytes.fromhex(orders.job_key))
+
+    def text() -> str:
+        answer = client.call(member.socket, "agent", "status", b"")
+        return metrics.render(msgspec.msgpack.decode(answer, type=AgentStatus))
+
+    port = orders.config.metrics_port + orders.index
+    try:
+        metrics.serve(port, text)
+    except OSError as error:
+        print(f"no metrics on port {port}: {error.strerror}", file=sys.stderr, flush=True)
+
+
+def _write_metrics(path: str, control: Control) -> None:
+    from . import metrics  # noqa: PLC0415
+
+    status = control.status()
+    try:
+        with open(path.replace("{node}", status.node), "w") as file:
+            file.write(metrics.render(status))
+    except OSError as error:
+        print(f"no metrics in {path}: {error.strerror}", file=sys.stderr, flush=True)
 
 
 def _say(ready: Ready) -> None:

@@ -78,14 +78,12 @@ class Members:
     def take_events(self) -> None:
         """Take all that the core has to tell."""
         while (event := self._core.next_event()) is not None:
-            kind, *rest = event
-            if kind == "heard":
-                identity, sender, news = rest
+            if event[0] == "heard":
+                _, identity, sender, news = event
                 entries = decode(news) if news else []
                 self._membership(swim.Heard(entries, identity, sender), time.monotonic())
             else:
-                ticket, *result = rest
-                self._waiting.pop(ticket)(kind, tuple(result))
+                self._waiting.pop(event[1])(event[0], event[2:])
 
     def join(self, entries: list[Entry]) -> None:
         """Merge what a launcher, a client or another member knows."""

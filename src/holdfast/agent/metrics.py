@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ..cluster.messages import AgentStatus
 
@@ -33,7 +33,7 @@ def render(status: AgentStatus) -> str:
     return "\n".join([*lines, "# EOF", ""])
 
 
-def _family(name: str, kind: str, samples: list[tuple[str, float]]) -> Iterator[str]:
+def _family(name: str, kind: str, samples: Sequence[tuple[str, float]]) -> Iterator[str]:
     yield f"# TYPE holdfast_{name} {kind}"
     suffix = "_total" if kind == "counter" else ""
     for labels, value in samples:

@@ -9,7 +9,7 @@ import typer
 
 from .. import __version__
 from ..errors import HoldfastError
-from . import config, demo, plan, session
+from . import config, demo, drill, plan, session
 from .bench import bench
 from .output import AsJson, print_json
 from .status import status
@@ -28,6 +28,7 @@ app.command()(status)
 app.command()(demo.demo)
 app.command()(bench)
 app.add_typer(config.app, name="config")
+app.add_typer(drill.app, name="drill")
 app.add_typer(plan.app, name="plan")
 
 

@@ -27,6 +27,9 @@ def up(
     session: Session = None,
     memory: Annotated[str | None, typer.Option(help="Memory tier per node, e.g. 4GiB.")] = None,
     disk: Annotated[str | None, typer.Option(help="Disk tier per node, e.g. 100GB.")] = None,
+    networks: Annotated[
+        bool, typer.Option("--networks", help="Give each a network of its own, to cut; root only.")
+    ] = False,
     settings: Set = None,
     as_json: AsJson = False,
 ) -> None:
@@ -39,7 +42,7 @@ def up(
         hostfile=hostfile,
         launcher=launcher,
     )
-    done = background.missing(config, nodes) if missing else background.up(config, nodes)
+    done = background.missing(config, nodes) if missing else background.up(config, nodes, networks)
     if done is None:  # this process only helped
         return
     if as_json:

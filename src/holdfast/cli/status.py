@@ -6,7 +6,7 @@ import time
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 
@@ -47,7 +47,7 @@ def status(
 
 
 def _look(config: Config) -> SessionStatus:
-    contacts = Contacts(sessions.run_dir(config) / config.session, config.deadline)
+    contacts = Contacts(sessions.directory(config), config.deadline)
     try:
         return survey(contacts)
     finally:
@@ -55,7 +55,7 @@ def _look(config: Config) -> SessionStatus:
 
 
 def _show(report: SessionStatus) -> Group:
-    lines = [_table(report)]
+    lines: list[RenderableType] = [_table(report)]
     if report.views > 1:
         lines.append(f"The agents have {report.views} different views; they are merging them.")
     if report.below:
@@ -64,25 +64,29 @@ def _show(report: SessionStatus) -> Group:
     if report.waits:
         left = format_time(report.waits)
         lines.append(f"Many nodes vanished at once: restoring waits for them, {left} more.")
+    restored = sum(node.restoring.restored for node in report.nodes)
+    if restored:
+        size = format_size(sum(node.restoring.restored_bytes for node in report.nodes))
+        lines.append(f"{restored} copies were restored so far, {size}.")
     lines.append(f"Window after a death: {format_time(report.window)}.")
     return Group(*lines)
 
 
 def _table(report: SessionStatus) -> Table:
     table = Table(title=f"session '{report.session}'")
-    for column in ("node", "state", "answer"):
+    for column in ("node", "state"):
         table.add_column(column, no_wrap=True)
-    for column in ("inc", "objects", "memory", "of", "disk", "puts", "gets", "bad", "restored"):
+    for column in ("inc", "objects", "memory", "of", "disk", "puts", "gets", "bad"):
         table.add_column(column, justify="right", no_wrap=True)
     for node in report.nodes:
-        row = [node.node, node.state, node.answer, str(node.incarnation)]
+        healthy = node.state == "alive" and node.answer == "up"
+        state = node.state if node.answer == "up" else f"{node.state}, {node.answer}"
+        row = [node.node, state, str(node.incarnation)]
         if node.tiers:
             memory, disk = node.tiers["memory"], node.tiers["disk"]
             row.append(str(memory["objects"] + disk["objects"]))
             row += [format_size(memory["bytes"]), format_size(memory["capacity"])]
             row.append(format_size(disk["bytes"]))
             row += [str(node.counters[name]) for name in ("puts", "gets", "damaged")]
-            row.append(str(node.restoring.restored))
-        healthy = node.state == "alive" and node.answer == "up"
         table.add_row(*row, style=None if healthy else "red")
     return table

@@ -14,10 +14,13 @@ from msgspec.structs import replace
 from ..config import Config
 from ..errors import BadInput, Busy, Damaged, NoSession, Unavailable
 from ..membership.view import Member
-from . import launch, launchers, node, processes
+from . import launch, launchers, networks, node, processes
 from . import session as sessions
 from .contacts import Contacts
 from .launch import Recipe
+from .launchers.local import Local
+from .launchers.openmpi import OpenMPI
+from .networks import Networks
 
 _END_WITHIN = 5.0
 #: srun ends by itself once its agents have.
@@ -42,14 +45,22 @@ class Down(msgspec.Struct, frozen=True):
     silent: list[str]  # nodes whose agents did not answer, and may still run
 
 
-def up(config: Config, count: int | None = None) -> Up | None:
-    """Start a session; None in a process that only helped another one to do so."""
+def up(config: Config, count: int | None = None, own_networks: bool = False) -> Up | None:
+    """Start a session; None in a process that only helped another one to do so.
+
+    With `own_networks` each agent on this machine has a network of its own, which can be cut.
+    """
     launcher, found = launchers.choose(config, os.environ, count)
+    if own_networks and not isinstance(launcher, Local):
+        raise BadInput(
+            f"--networks is for agents on one machine, and this is {found.what} ({found.why}); "
+            "leave it out, or add `--launcher local`"
+        )
     if not launcher.leads:
         launcher.help()
         return None
-    parent = sessions.run_dir(config)
-    directory = parent / config.session
+    directory = sessions.directory(config)
+    parent = directory.parent
     with contextlib.ExitStack() as stack:
         stack.callback(launcher.cancel)
         sessions.make_private(parent)
@@ -58,40 +69,43 @@ def up(config: Config, count: int | None = None) -> Up | None:
             directory.mkdir(mode=0o700)
             stack.enter_context(_held(directory))
         try:
+            if own_networks and isinstance(launcher, Local):
+                launcher.networks = Networks.make(len(launcher.nodes(())))
+                launcher.networks.save(directory)
             recipe = launch.new_recipe(directory, config, secrets.token_bytes(32), launcher.name)
             members, _ = launch.start(recipe, launcher)
         except BaseException:
-            sessions.clear(directory)
+            _clear(directory)
             _remove_parent(config, parent)
             raise
     return Up(config.session, launcher.name, found.what, found.why, members, cleared)
 
 
-def missing(config: Config, count: int | None = None) -> Up:
-    """Start agents on the nodes of a session that lack one that answers."""
-    directory = sessions.run_dir(config) / config.session
+def missing(config: Config, count: int | None = None, only: str = "") -> Up:
+    """Start agents on the nodes of a session that lack one that answers, or on `only` one."""
+    directory = sessions.directory(config)
     session = sessions.read(directory)
     if session.home is None:
         raise BadInput(
             f"session {session.name!r} was started on another host; "
             "run `holdfast up --missing` there"
         )
+    config = _as_started(session.home.config, session.launcher, config)
+    if config.launcher == OpenMPI.name:
+        raise BadInput(
+            "agents cannot be added by mpiexec; use `holdfast up --missing --hostfile FILE`"
+        )
+    launcher, found = launchers.choose(config, os.environ, count)
     with _held(directory):
-        if config.launcher == "auto" and not config.hostfile:  # the same again
-            config = replace(session.home.config, launcher=session.launcher)
-        else:
-            asked = {"launcher": config.launcher, "hostfile": config.hostfile, "ssh": config.ssh}
-            config = replace(session.home.config, **asked)
-        launcher, found = launchers.choose(config, os.environ, count)
-        with contextlib.ExitStack() as stack:
-            stack.callback(launcher.cancel)
-            wanted = launcher.nodes(session.home.nodes)
-            contacts = Contacts(directory, config.deadline)
-            view = contacts.view()
-            there = {member.node for member in contacts.answering(view.live())}
-            lacking = [name for name in wanted if name not in there]
-            recipe = Recipe(session, sessions.read_key(directory), config, directory)
-            outcome = launch.add(recipe, launcher, lacking, view)
+        if isinstance(launcher, Local):
+            launcher.networks = networks.of_session(directory)
+        wanted = launcher.nodes(session.home.nodes)
+        contacts = Contacts(directory, config.deadline)
+        view = contacts.view()
+        there = {member.node for member in contacts.answering(view.live())}
+        lacking = [name for name in wanted if name not in there and only in ("", name)]
+        recipe = Recipe(session, sessions.read_key(directory), config, directory)
+        outcome = launch.add(recipe, launcher, lacking, view)
     if outcome.failed:
         error = launch.failure(outcome.failed)
         started = f"; started: {', '.join(sorted(outcome.ready))}" if outcome.ready else ""
@@ -101,8 +115,8 @@ def missing(config: Config, count: int | None = None) -> Up:
 
 def down(config: Config) -> Down:
     """End a session and remove all it left."""
-    parent = sessions.run_dir(config)
-    directory = parent / config.session
+    directory = sessions.directory(config)
+    parent = directory.parent
     if not directory.is_dir():
         raise NoSession(f"no session {config.session!r} in {parent}; nothing to end")
     with _held(directory):
@@ -114,9 +128,16 @@ def down(config: Config) -> Down:
         if home is not None and not processes.wait(list(home.processes), _LAUNCHER_ENDS_WITHIN):
             processes.end(list(home.processes), _LAUNCHER_ENDS_WITHIN)
             silent = []
-        sessions.clear(directory)
+        _clear(directory)
     _remove_parent(config, parent)
     return Down(config.session, [one.node for one in silent if one.number not in here])
+
+
+def _as_started(then: Config, launcher: str, now: Config) -> Config:
+    """Return the settings with which a session was started, but for how to reach its nodes."""
+    if now.launcher == "auto" and not now.hostfile:
+        return replace(then, launcher=launcher)
+    return replace(then, launcher=now.launcher, hostfile=now.hostfile, ssh=now.ssh)
 
 
 @contextlib.contextmanager
@@ -140,14 +161,25 @@ def _clear_stale(directory: Path, config: Config) -> bool:
         try:
             contacts = Contacts(directory, config.deadline)
         except (NoSession, Damaged):  # its start was cut off: its agents end by themselves
-            return node.clear_stale(directory)
+            return node.clear_stale(str(directory))
         elsewhere = contacts.answering(contacts.view().live())
         if elsewhere:
             raise BadInput(
                 f"session {directory.name!r} is running with {len(elsewhere)} nodes; end it with "
                 f"`holdfast down`, or start another one with `--session NAME`"
             )
-        return node.clear_stale(directory)
+        stale = networks.of_session(directory)
+        node.clear_stale(str(directory))
+        if stale:
+            stale.remove()
+        return True
+
+
+def _clear(directory: Path) -> None:
+    """Remove all that is left of a session on this host; its agents have ended."""
+    if own := networks.of_session(directory):
+        own.remove()
+    sessions.clear(directory)
 
 
 def _remove_parent(config: Config, parent: Path) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from ..errors import BadInput
 
 #: Without a setting, all agents of a host together take at most this share of what is there.
 _SHARE = 0.25
-_GROUPS = Path("/proc/self/cgroup")
-_GROUP_ROOT = Path("/sys/fs/cgroup")
+_GROUPS = "/proc/self/cgroup"
+_GROUP_ROOT = "/sys/fs/cgroup"
 
 
 def resolve(wanted: int | None, directory: str, agents: int, in_memory: bool) -> int:
@@ -33,29 +32,29 @@ def resolve(wanted: int | None, directory: str, agents: int, in_memory: bool) ->
     return int(there * _SHARE / agents)
 
 
-def memory_limit(groups: Path = _GROUPS, root: Path = _GROUP_ROOT) -> int:
+def memory_limit(groups: str = _GROUPS, root: str = _GROUP_ROOT) -> int:
     """Return the least of the machine's memory and the limits of the control groups we are in."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    try:
-        lines = groups.read_text().splitlines()
-    except OSError:
-        lines = []
-    for line in lines:  # "0::/job/step" (version 2) or "4:memory:/job/step" (version 1)
+    for line in _read(groups).splitlines():
+        # "0::/job/step" (version 2) or "4:memory:/job/step" (version 1)
         _, controllers, path = line.split(":", 2)
         if controllers == "":
             base, name = root, "memory.max"
         elif "memory" in controllers.split(","):
-            base, name = root / "memory", "memory.limit_in_bytes"
+            base, name = f"{root}/memory", "memory.limit_in_bytes"
         else:
             continue
-        group = base / path.lstrip("/")
-        limits += [limit for place in (group, *group.parents) if (limit := _read(place / name))]
+        parts = path.strip("/").split("/")
+        for depth in range(len(parts) + 1):
+            text = _read(os.path.join(base, *parts[:depth], name)).strip()
+            if text.isdigit():
+                limits.append(int(text))
     return min(limits)
 
 
-def _read(path: Path) -> int | None:
+def _read(path: str) -> str:
     try:
-        text = path.read_text().strip()
+        with open(path) as file:
+            return file.read()
     except OSError:
-        return None
-    return int(text) if text.isdigit() else None
+        return ""

@@ -19,6 +19,7 @@ from . import contacts, launch
 from . import session as sessions
 from .launchers.local import Local
 from .launchers.local import start as start_one
+from .networks import Networks
 from .node import place
 from .session import Tiers
 from .starting import Started, Starter
@@ -54,7 +55,7 @@ class Node:
     @property
     def log(self) -> Path:
         """Where its agent writes what it has to say."""
-        return place(self._starter.orders).log
+        return Path(place(self._starter.orders).log)
 
     @property
     def tiers(self) -> Tiers:
@@ -71,9 +72,10 @@ class LocalAgents:
     They end with this object, and also when this process dies.
     """
 
-    def __init__(self, nodes: int = 4, **arguments: Any) -> None:
+    def __init__(self, nodes: int = 4, networks: Networks | None = None, **arguments: Any) -> None:
         self.config = settings.load(arguments=arguments).config
-        launcher = Local(self.config, os.environ, nodes)
+        self.networks = networks
+        launcher = Local(self.config, os.environ, nodes, networks)
         if self.config.run_dir:
             sessions.make_private(Path(self.config.run_dir))
         self.directory = Path(tempfile.mkdtemp(prefix="holdfast-", dir=self.config.run_dir or None))
@@ -116,7 +118,7 @@ class LocalAgents:
         old.discard()
         # The same port if it is still free: clients find the node where it was.
         port = int(member.address.rpartition(":")[2])
-        starter = start_one(replace(old.orders, port=port), member.node, old.log)
+        starter = start_one(replace(old.orders, port=port), member.node, old.log, self.networks)
         self._starters[node] = starter
         outcome = Started([starter]).collect(self.config.start_within)
         if outcome.failed:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from pathlib import Path
 
 import msgspec
 
@@ -12,7 +12,7 @@ from .._core import xxh3_64
 from ..config import Config
 from ..errors import BadInput, Damaged, NoSession
 from . import session as sessions
-from .session import AgentFile, Session, Tiers
+from .session import AgentFile, Tiers
 from .settings import Orders
 
 #: Ports are derived from the session's name, so that two sessions rarely meet on one.
@@ -26,31 +26,38 @@ class Place(msgspec.Struct, frozen=True):
     """Where one agent lives."""
 
     node: str
-    directory: Path
+    directory: str
     tiers: Tiers
+
+    @property
+    def parent(self) -> str:
+        """The directory of all sessions."""
+        return os.path.dirname(self.directory)
 
     @property
     def socket(self) -> str:
         """For processes on this host."""
-        return f"unix:{self.directory / self.node}.sock"
+        return f"unix:{self.directory}/{self.node}.sock"
 
     @property
-    def log(self) -> Path:
+    def log(self) -> str:
         """What it has to say."""
-        return self.directory / f"{self.node}.log"
+        return f"{self.directory}/{self.node}.log"
 
     def leave(self) -> None:
         """Remove what says that an agent runs here."""
         for suffix in ("json", "sock"):
-            (self.directory / f"{self.node}.{suffix}").unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{self.directory}/{self.node}.{suffix}")
 
 
 def check_name(node: str) -> str:
     """Return the name of a node, which also names files."""
-    plain = all(c.isalnum() or c in "-_." for c in node)
-    if not plain or not 1 <= len(node) <= _NAME or node[0] == "." or node == "session":
+    plain = node.isascii() and all(c.isalnum() or c in "-_." for c in node)
+    if not plain or not node[:1].isalnum() or len(node) > _NAME or node == "session":
         raise BadInput(
-            f"{node!r} cannot name a node; use up to {_NAME} letters, digits, '-', '_' and '.'"
+            f"{node!r} cannot name a node; use up to {_NAME} letters, digits, '-', '_' and '.', "
+            "a letter or digit first"
         )
     return node
 
@@ -64,7 +71,7 @@ def place(orders: Orders) -> Place:
     """Return where the agent with these orders lives; it runs on this host."""
     name, config = orders.session.name, orders.config
     node = check_name(orders.node or own_name())
-    directory = Path(orders.directory or sessions.run_dir(config) / name)
+    directory = orders.directory or os.path.join(sessions.run_dir(config), name)
     private = f"holdfast-{os.getuid()}-{name}-{node}"
     disk_dir = config.disk_dir or sessions.temporary()
     tiers = Tiers(
@@ -76,10 +83,9 @@ def place(orders: Orders) -> Place:
 def prepare(orders: Orders, where: Place) -> None:
     """Make the session's directory on this host unless it is there, and the node's place free."""
     if not orders.directory:
-        parent = where.directory.parent
-        sessions.make_private(parent)
-        with sessions.locked(parent):
-            _sweep(parent, where.directory)
+        sessions.make_private(where.parent)
+        with sessions.locked(where.parent):
+            _sweep(where.parent, where.directory)
             if _key(where.directory) != bytes.fromhex(orders.job_key):
                 clear_stale(where.directory)
                 sessions.make(where.directory, orders.session, bytes.fromhex(orders.job_key))
@@ -92,14 +98,14 @@ def prepare(orders: Orders, where: Place) -> None:
     where.tiers.remove()
 
 
-def clear_stale(directory: Path) -> bool:
+def clear_stale(directory: str) -> bool:
     """Remove what a session left that ended without `down`; refuse if it still runs here."""
-    if not directory.exists():
+    if not os.path.exists(directory):
         return False
     running = _running(directory)
     if running:
         raise BadInput(
-            f"session {directory.name!r} is running with {len(running)} nodes on "
+            f"session {os.path.basename(directory)!r} is running with {len(running)} nodes on "
             f"{os.uname().nodename}; end it with `holdfast down`, or start another one with "
             "`--session NAME`"
         )
@@ -114,12 +120,11 @@ def depart(orders: Orders, where: Place, orphaned: bool) -> None:
         home = sessions.read(where.directory).home
         if home is not None and (home.seeds or not orphaned):
             return
-        parent = where.directory.parent
-        with sessions.locked(where.directory if orders.directory else parent):
+        with sessions.locked(where.directory if orders.directory else where.parent):
             if not _running(where.directory):
                 sessions.clear(where.directory)
                 if not orders.config.run_dir:
-                    parent.rmdir()
+                    os.rmdir(where.parent)
     except (OSError, NoSession):
         return  # other sessions are there, or somebody else was first
 
@@ -155,24 +160,25 @@ def rack(config: Config) -> str:
     return os.environ.get("SLURM_TOPOLOGY_ADDR", "").rpartition(".")[0]
 
 
-def _running(directory: Path) -> list[AgentFile]:
+def _running(directory: str) -> list[AgentFile]:
     return [agent for agent in sessions.agents(directory) if agent.process.running]
 
 
-def _key(directory: Path) -> bytes:
+def _key(directory: str) -> bytes:
     try:
         return sessions.read_key(directory)
     except (NoSession, Damaged):
         return b""
 
 
-def _sweep(parent: Path, keep: Path) -> None:
+def _sweep(parent: str, keep: str) -> None:
     """Remove what agents of other sessions left that were killed here, away from their home."""
-    for directory in parent.iterdir():
+    for name in os.listdir(parent):
+        directory = os.path.join(parent, name)
         try:
-            session: Session = sessions.read(directory)
-        except (NoSession, Damaged):
+            home = sessions.read(directory).home
+            old = time.time() - os.stat(directory).st_mtime > _OLD  # no agent is about to listen
+        except (NoSession, Damaged, OSError):
             continue
-        old = time.time() - directory.stat().st_mtime > _OLD  # no agent is just about to listen
-        if old and directory != keep and session.home is None and not _running(directory):
+        if old and directory != keep and home is None and not _running(directory):
             sessions.clear(directory)

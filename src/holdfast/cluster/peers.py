@@ -32,9 +32,11 @@ class Peers:
         names = [member.node for member in view.live()]
         if not names:
             raise NoSession(f"session {directory.name!r} has no agents; start it again")
-        if wanted and wanted not in names:
+        # One whose agent died will do: others serve in its place, and it may be back.
+        known = {*names, *(member.node for member in view.lost())}
+        if wanted and wanted not in known:
             raise BadInput(
-                f"there is no node {wanted!r} in this session; it has {', '.join(names)}"
+                f"there is no node {wanted!r} in this session; it has {', '.join(sorted(known))}"
             )
         here = [agent.member.node for agent in contacts.agents]
         own = next(name for name in (own_name(), *here, *names) if name in names)
@@ -54,9 +56,7 @@ class Peers:
 
     def refresh(self) -> bool:
         """Ask an agent for its view, the local one first; tells whether it changed who lives."""
-        now = time.monotonic()
-        reachable = [m for m in self.routing.live if not self.routing.avoids(m, now)]
-        for member in sorted(reachable, key=lambda member: member.node != self.node):
+        for member in self.routing.informants(time.monotonic()):
             try:
                 return self._ask_view(member)
             except TryAgain:
@@ -74,7 +74,11 @@ class Peers:
         reply = msgspec.msgpack.decode(answer, type=ViewReply)
         with self._merging:
             self._known = ViewRequest(reply.member, reply.changes)
-            return self.routing.merge(reply.entries)
+            changed = self.routing.merge(reply.entries)
+            agreed = not reply.entries or self.routing.agrees(reply.entries)
+        if not agreed:
+            self.merge(member)
+        return changed
 
     def merge(self, member: Member) -> bool:
         """Exchange views with a member; tells whether ours changed who lives."""

@@ -78,8 +78,9 @@ class Routing:
     def agrees(self, entries: list[Entry]) -> bool:
         """Whether a member whose whole view this is, and which we merged, knows all that we know.
 
-        If not it must be told. Otherwise a client that learned of deaths from an agent behind a cut,
-        which died there, would believe in them for ever: those who live have nothing to take back.
+        If not it must be told. Otherwise a client that learned of deaths from an agent behind a
+        cut, which died there, would believe in them for ever: those who live have nothing to take
+        back.
         """
         return View(entries).identity == self._view.identity
 

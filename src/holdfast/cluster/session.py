@@ -19,7 +19,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -27,6 +27,14 @@ from ..config import Config
 from ..errors import BadInput, Damaged, NoSession, Refused
 from ..membership.view import Member
 from .processes import Process
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Place = str | Path  # agents do without pathlib, which takes long to import
+
+
+_SESSION = "session.json"
 
 
 class Home(msgspec.Struct, frozen=True):
@@ -68,15 +76,22 @@ class AgentFile(msgspec.Struct, frozen=True):
     tiers: Tiers
 
 
-def run_dir(config: Config) -> Path:
+def run_dir(config: Config) -> str:
     """Return the directory of sessions, private to this user."""
     if config.run_dir:
-        return Path(config.run_dir)
+        return config.run_dir
     base = os.environ.get("XDG_RUNTIME_DIR")
     # A batch job inherits the variable from a host whose login session made that directory.
-    if base and "SLURM_JOB_ID" not in os.environ and Path(base).is_dir():
-        return Path(base) / "holdfast"
-    return Path(temporary()) / f"holdfast-{os.getuid()}"
+    if base and "SLURM_JOB_ID" not in os.environ and os.path.isdir(base):
+        return os.path.join(base, "holdfast")
+    return os.path.join(temporary(), f"holdfast-{os.getuid()}")
+
+
+def directory(config: Config) -> Path:
+    """Return the directory of the session that is set."""
+    from pathlib import Path  # noqa: PLC0415
+
+    return Path(run_dir(config), config.session)
 
 
 def temporary() -> str:
@@ -84,11 +99,11 @@ def temporary() -> str:
     return os.environ.get("TMPDIR") or "/tmp"  # noqa: S108
 
 
-def make_private(path: Path) -> None:
+def make_private(path: Place) -> None:
     """Make directory `path`, or check that it is ours alone."""
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        info = path.lstat()
+        os.makedirs(path, mode=0o700, exist_ok=True)
+        info = os.lstat(path)
     except OSError as error:
         raise BadInput(
             f"no session can lie in {path}: {error.strerror}; set another run_dir"
@@ -98,7 +113,7 @@ def make_private(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked(directory: Path, wait: bool = True) -> Iterator[None]:
+def locked(directory: Place, wait: bool = True) -> Iterator[None]:
     """Hold a directory; without `wait`, BlockingIOError says that somebody else does."""
     import fcntl  # noqa: PLC0415 - clients lock nothing
 
@@ -110,67 +125,65 @@ def locked(directory: Path, wait: bool = True) -> Iterator[None]:
         os.close(descriptor)
 
 
-def make(directory: Path, session: Session, key: bytes) -> None:
+def make(directory: Place, session: Session, key: bytes) -> None:
     """Make the directory of a session."""
-    directory.mkdir(mode=0o700, exist_ok=True)
-    _replace(directory / "key", key.hex().encode())
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    _replace(os.path.join(directory, "key"), key.hex().encode())
     write(directory, session)
 
 
-def write(directory: Path, session: Session) -> None:
+def write(directory: Place, session: Session) -> None:
     """Replace the session's file as a whole."""
-    _replace(directory / "session.json", _readable(session))
+    _replace(os.path.join(directory, _SESSION), _readable(session))
 
 
-def read(directory: Path) -> Session:
+def read(directory: Place) -> Session:
     """Read the session in `directory`."""
+    path = os.path.join(directory, _SESSION)
     try:
-        text = (directory / "session.json").read_bytes()
+        return msgspec.json.decode(_read(path), type=Session)
     except (FileNotFoundError, NotADirectoryError):
-        raise NoSession(
-            f"no session {directory.name!r} in {directory.parent}; `holdfast up` starts one"
-        ) from None
-    try:
-        return msgspec.json.decode(text, type=Session)
+        parent, name = os.path.split(directory)
+        raise NoSession(f"no session {name!r} in {parent}; `holdfast up` starts one") from None
     except msgspec.DecodeError as error:
         raise Damaged(
-            f"{directory / 'session.json'} is not a session file ({error}); "
-            "end its agents and remove the directory"
+            f"{path} is not a session file ({error}); end its agents and remove the directory"
         ) from None
 
 
-def read_key(directory: Path) -> bytes:
+def read_key(directory: Place) -> bytes:
     """Read the job key, which must be nobody else's to read."""
-    path = directory / "key"
+    path = os.path.join(directory, "key")
     try:
-        info = path.lstat()
+        info = os.lstat(path)
     except FileNotFoundError:
         raise NoSession(f"{path} is missing; start the session again") from None
     if info.st_uid != os.getuid() or info.st_mode & 0o077:
         raise Refused(f"{path} must be yours with mode 0600; others may have read the job key")
     try:
-        return bytes.fromhex(path.read_text())
+        return bytes.fromhex(_read(path).decode())
     except ValueError:
         raise Damaged(f"{path} does not hold a job key; start the session again") from None
 
 
-def write_agent(directory: Path, agent: AgentFile) -> None:
+def write_agent(directory: Place, agent: AgentFile) -> None:
     """Say that an agent listens on this host."""
-    _replace(directory / f"{agent.member.node}.json", _readable(agent))
+    _replace(os.path.join(directory, f"{agent.member.node}.json"), _readable(agent))
 
 
-def agents(directory: Path) -> list[AgentFile]:
+def agents(directory: Place) -> list[AgentFile]:
     """Return the agents of this host by node: those that run, and those that were killed."""
     found = []
     with contextlib.suppress(FileNotFoundError):
-        for path in sorted(directory.iterdir()):
-            if path.suffix == ".json" and path.name != "session.json":
+        for name in sorted(os.listdir(directory)):
+            if name.endswith(".json") and name != _SESSION:
                 with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
-                    found.append(msgspec.json.decode(path.read_bytes(), type=AgentFile))
+                    text = _read(os.path.join(directory, name))
+                    found.append(msgspec.json.decode(text, type=AgentFile))
     return found
 
 
-def clear(directory: Path) -> None:
+def clear(directory: Place) -> None:
     """Remove all that a session left on this host; its agents have ended."""
     for agent in agents(directory):
         agent.tiers.remove()
@@ -189,9 +202,14 @@ def _readable(value: object) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=2)
 
 
-def _replace(path: Path, content: bytes) -> None:
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _replace(path: str, content: bytes) -> None:
     """Write a file as a whole, readable by us only from its first byte on."""
-    # Not .json: whoever lists the directory must not take it for an agent.
+    # Does not end in .json: whoever lists the directory must not take it for an agent's.
     temporary_path = f"{path}.{os.getpid()}"
     descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

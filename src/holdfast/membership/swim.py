@@ -145,7 +145,7 @@ class Swim:
     def _answered(self, event: Answered, out: list[Instruction], rng: Random) -> None:
         attempt = self._open.get(event.ticket)
         if event.entries:
-            self._learn(event.entries, attempt.target if attempt else None, out, rng)
+            self._learn(event.entries, attempt.target.number if attempt else None, out, rng)
         if attempt is None:
             return
         if event.age > OLDEST_LOOP * self._period:
@@ -175,10 +175,9 @@ class Swim:
     def _heard(self, event: Heard, out: list[Instruction], rng: Random) -> None:
         if event.sender == self.member.number:
             return
-        known = self.view.get(event.sender)
         if event.entries:
-            self._learn(event.entries, known.member if known else None, out, rng)
-            known = self.view.get(event.sender)  # the news may have told who it is
+            self._learn(event.entries, event.sender, out, rng)
+        known = self.view.get(event.sender)
         if known is None:
             return
         if known.state is not State.ALIVE:
@@ -191,7 +190,7 @@ class Swim:
             if known is entry:
                 continue
             if entry.member.number == self.member.number:
-                self._refute(entry, None, out, rng)
+                self._refute(entry, out, rng)
                 continue
             if entry.state is State.DEAD and known and known.state is not State.DEAD:
                 entry = Entry(entry.member, entry.incarnation, State.SUSPECT)  # noqa: PLW2901
@@ -209,7 +208,7 @@ class Swim:
     # What follows
 
     def _learn(
-        self, entries: list[Entry], sender: Member | None, out: list[Instruction], rng: Random
+        self, entries: list[Entry], sender: int | None, out: list[Instruction], rng: Random
     ) -> None:
         """Take news in; tell `sender` if it has not heard that its suspects took that back."""
         later: list[Entry] = []
@@ -219,7 +218,9 @@ class Swim:
             if known is entry:
                 continue
             if number == self.member.number:
-                self._refute(entry, sender, out, rng)
+                self._refute(entry, out, rng)
+                if entry.state is not State.ALIVE:
+                    later.append(self._beliefs.own())
             elif known is None or known.incarnation < entry.incarnation:
                 self._beliefs.take(entry)
             elif known.incarnation == entry.incarnation:
@@ -228,19 +229,15 @@ class Swim:
             elif entry.state is not State.ALIVE:
                 later.append(known)
         if later and sender is not None:
-            self._tell(sender, later, out)
+            teller = self.view.get(sender)  # the news may have told who it is
+            if teller is not None:
+                self._tell(teller.member, later, out)
 
-    def _refute(
-        self, entry: Entry, sender: Member | None, out: list[Instruction], rng: Random
-    ) -> None:
+    def _refute(self, entry: Entry, out: list[Instruction], rng: Random) -> None:
         """Answer what is said of ourselves: we live."""
-        if entry.state is State.ALIVE:
-            return
-        if entry.incarnation >= self._beliefs.own().incarnation:
+        if entry.state is not State.ALIVE and entry.incarnation >= self._beliefs.own().incarnation:
             self._beliefs.take(Entry(self.member, entry.incarnation + 1, State.ALIVE))
             self._gossip_to_some(out, rng)
-        if sender is not None:
-            self._tell(sender, [self._beliefs.own()], out)
 
     def _suspect(self, number: int, out: list[Instruction]) -> None:
         if self._beliefs.suspect(number):
@@ -278,7 +275,8 @@ class Swim:
     def _tell_it_itself(self, number: int, out: list[Instruction]) -> None:
         entry = self.view.get(number)
         assert entry is not None
-        self._tell(entry.member, [entry], out)
+        # Who we are, too: if we joined behind a cut, it does not know us and could not answer.
+        self._tell(entry.member, [entry, self._beliefs.own()], out)
 
     def _tell(self, target: Member, news: list[Entry], out: list[Instruction]) -> None:
         out.append(Probe(0, target, None, news, DIRECT_DEADLINE * self._period))

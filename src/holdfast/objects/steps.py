@@ -141,7 +141,8 @@ class Client:
             try:
                 yield Put(self._routing.chain(owners), [member.number for member in owners])
             except TryAgain as error:
-                yield from self._overcome(error, trouble)
+                trouble.keep(error)
+                yield from self._overcome(trouble)
             except Full as error:
                 member = self._routing.member_at(error)
                 error.args = (f"{member.node if member else 'a node'}: {error}",)
@@ -174,7 +175,8 @@ class Client:
                     yield Drop(member, [owner.number for owner in owners])
                     done.add(member.number)
             except TryAgain as error:
-                yield from self._overcome(error, trouble)
+                trouble.keep(error)
+                yield from self._overcome(trouble)
 
     def _newer(self, view: int) -> Steps:
         """Ask for a newer view than `view`; another thread may have brought it in meanwhile."""
@@ -195,15 +197,15 @@ class Client:
             yield Sleep(_PAUSE)
         return True
 
-    def _overcome(self, error: TryAgain, trouble: _Trouble) -> Steps:
+    def _overcome(self, trouble: _Trouble) -> Steps:
         """Do what lets the same request succeed the next time."""
-        trouble.last = error
-        member = self._routing.member_at(error)
-        if isinstance(error, Busy):
+        assert trouble.last is not None
+        member = self._routing.member_at(trouble.last)
+        if isinstance(trouble.last, Busy):
             # Two writers of one key: each lets go at once, so one of them gets through.
             trouble.check(self._clock())
             yield Sleep(self._rng.uniform(0.001, 0.02))
-        elif isinstance(error, StaleView):
+        elif isinstance(trouble.last, StaleView):
             trouble.check(self._clock())
             yield Refresh() if member is None else Merge(member)
             if trouble.stale:  # gossip needs its time
@@ -214,7 +216,7 @@ class Client:
             if not (yield Refresh()):
                 yield Sleep(_PAUSE)
         else:
-            trouble.causes[member.node] = error
+            trouble.causes[member.node] = str(trouble.last)
             yield from self._blame(member)
 
     def _blame(self, member: Member) -> Steps:
@@ -232,13 +234,23 @@ class _Trouble:
     def __init__(self, until: float) -> None:
         self._until = until
         self.last: HoldfastError | None = None
-        self.causes: dict[str, HoldfastError] = {}
+        self.causes: dict[str, str] = {}
         self.stale = False
+
+    def keep(self, error: HoldfastError) -> None:
+        """Note what went wrong."""
+        # With its traceback it would keep the frame that keeps it, and connections with them.
+        self.last = error.with_traceback(None)
 
     def check(self, now: float) -> None:
         """Raise what went wrong last if time is up."""
-        if now >= self._until and self.last is not None:
-            raise self.last
+        if now < self._until or self.last is None:
+            return
+        error, self.last = self.last, None
+        try:
+            raise error
+        finally:
+            del error
 
     def __str__(self) -> str:
         return "".join(f"; {node}: {error}" for node, error in self.causes.items())

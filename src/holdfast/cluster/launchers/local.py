@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ...config import Config
 from ...errors import BadInput
+from ..networks import Networks
 from ..settings import Orders
 from ..starting import AGENT, Started, Starter
 from .base import Alone, Environment, Found
@@ -24,10 +25,17 @@ class Local(Alone):
     needs = "nothing"
     here = True
 
-    def __init__(self, config: Config, environment: Environment, count: int | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        environment: Environment,
+        count: int | None = None,
+        networks: Networks | None = None,
+    ) -> None:
         if count is not None and (not isinstance(count, int) or not 1 <= count <= MOST):
             raise BadInput(f"{count!r} nodes; start 1 to {MOST} on one host")
         self._count = count
+        self.networks = networks  # one for each node, instead of the host's
 
     @staticmethod
     def detect(config: Config, environment: Environment) -> Found | None:
@@ -41,11 +49,20 @@ class Local(Alone):
 
     def start(self, orders: Orders, nodes: Sequence[str], log: Path) -> Started:
         """Start processes of this Python."""
-        return Started([start(orders, node, log) for node in nodes])
+        return Started([start(orders, node, log, self.networks) for node in nodes])
 
 
-def start(orders: Orders, node: str, log: Path, under: Sequence[str] = ()) -> Starter:
+def start(
+    orders: Orders,
+    node: str,
+    log: Path,
+    networks: Networks | None = None,
+    under: Sequence[str] = (),
+) -> Starter:
     """Start the agent of one node; `under` is a command that runs another, e.g. strace."""
     index = int(node.rpartition("-")[2])
     own = replace(orders, node=node, index=index)
+    if networks is not None:
+        own = replace(own, config=replace(own.config, listen=networks.address(index)))
+        under = (*networks.under(index), *under)
     return Starter([node], [*under, *AGENT], own, log)

@@ -64,10 +64,6 @@ class OpenMPI:
 
     def nodes(self, known: Sequence[str]) -> tuple[str, ...]:
         """Return the hosts of the ranks."""
-        if known:
-            raise BadInput(
-                "agents cannot be added under mpiexec; use `holdfast up --missing --hostfile FILE`"
-            )
         if len(set(self._names)) < len(self._names):
             raise BadInput(f"several hosts have the same name: {', '.join(sorted(self._names))}")
         return tuple(map(check_name, self._names))

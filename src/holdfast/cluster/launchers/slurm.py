@@ -84,8 +84,10 @@ class Slurm(Alone):
 
     def _complaints(self, said: str) -> dict[str, str]:
         """Return the nodes that srun says have failed; it goes on with the others."""
+        of_agents = [line for line in said.splitlines() if line and not line.startswith("srun:")]
+        last = f"; {of_agents[-1]}" if of_agents else ""
         return {
-            node: words
+            node: words + last
             for nodes, words in _TASKS_FAILED.findall(said)
             for node in self._expand(nodes)
         }

@@ -1,0 +1,67 @@
+// The part of holdfast._core.Agent that compares what agents hold (rule 8). The GIL is released:
+// after a change of placement everything is counted anew.
+#include "store/survey.hpp"
+
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "python/bind.hpp"
+#include "python/convert.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace holdfast;
+
+void bind_survey(nb::module_& module, nb::class_<Agent>& agent) {
+    nb::class_<Held>(module, "Held", "An object as agents compare it.")
+        .def_prop_ro("key", [](const Held& self) { return as_bytes(self.key); })
+        .def_ro("size", &Held::size)
+        .def_ro("crc32c", &Held::crc)
+        .def_ro("tier", &Held::tier)
+        .def_ro("copies", &Held::copies);
+
+    agent
+        .def(
+            "survey", [](Agent& self) { return unlocked([&] { return self.store().survey(); }); },
+            "For each co-owner: how many objects we hold that both of us own, and their digest.")
+        .def(
+            "short", [](Agent& self) { return unlocked([&] { return self.store().short_of_nodes(); }); },
+            "How many objects we own first that want more copies than there are nodes.")
+        .def(
+            "buckets_with",
+            [](Agent& self, std::uint64_t peer) {
+                auto buckets = unlocked([&] { return self.store().buckets_with(peer); });
+                return std::vector<std::uint64_t>(buckets.begin(), buckets.end());
+            },
+            "peer"_a, "The digest for one co-owner in 64 buckets, by the top 6 bits of xxh3_64.")
+        .def(
+            "held_with",
+            [](Agent& self, std::uint64_t peer, const std::vector<std::uint32_t>& buckets) {
+                return unlocked([&] { return self.store().held_with(peer, buckets); });
+            },
+            "peer"_a, "buckets"_a,
+            "The objects in some buckets of one co-owner.\n\n"
+            "Whole buckets in their order, one at least, as many as have 16384 objects together.")
+        .def(
+            "strays",
+            [](Agent& self, std::size_t limit, const nb::bytes& after) {
+                std::string key = as_string(after);
+                return unlocked([&] { return self.store().strays(limit, key); });
+            },
+            "limit"_a, "after"_a, "Objects that we hold and do not own, in the order of keys.")
+        .def(
+            "held",
+            [](Agent& self, const nb::bytes& key) { return self.store().held(as_string(key)); },
+            "key"_a, "What we hold under that key.")
+        .def(
+            "trim",
+            [](Agent& self, const nb::bytes& key, std::uint64_t size, std::uint32_t crc) {
+                std::string name = as_string(key);
+                return unlocked([&] { return self.store().trim(name, size, crc); });
+            },
+            "key"_a, "size"_a, "crc"_a,
+            "Remove exactly that object if we do not own it and nobody has pinned it.");
+}

@@ -1,0 +1,34 @@
+// Keys that were dropped, for as long as the job lives (rule 9), in a form that agents can compare
+// and merge: 256 buckets by the top byte of the key's hash.
+// Not thread-safe: the store's lock guards it. No I/O.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+namespace holdfast {
+
+class DroppedKeys {
+  public:
+    static constexpr std::size_t kBuckets = 256;
+
+    bool add(const std::string& key);  // false if it was there
+    bool contains(const std::string& key) const;
+
+    std::uint64_t count() const { return count_; }
+    // The xor of all hashes: with the count, equal for equal sets.
+    std::uint64_t digest() const;
+    const std::array<std::uint64_t, kBuckets>& buckets() const { return digests_; }
+    // All keys of some buckets; numbers that are none are ignored.
+    std::vector<std::string> in(const std::vector<std::uint32_t>& buckets) const;
+
+  private:
+    std::array<std::unordered_set<std::string>, kBuckets> keys_;
+    std::array<std::uint64_t, kBuckets> digests_{};
+    std::uint64_t count_ = 0;
+};
+
+}  // namespace holdfast

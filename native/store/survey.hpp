@@ -1,0 +1,76 @@
+// What a node holds, as its co-owners see it (rule 8): which objects it shares with whom, and which
+// are not its own to keep. Objects that have a source are left out.
+//
+// It follows what comes and goes, so asking costs nothing. After a change of placement everything
+// is counted anew, in the order of keys and a page at a time: what comes or goes behind the count
+// is added at once, what lies ahead of it is left to the count. Not thread-safe: the store's lock
+// guards it. No I/O.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "placement/placement.hpp"
+#include "store/object.hpp"
+
+namespace holdfast {
+
+struct Held {
+    std::string key;
+    std::uint64_t size = 0;
+    std::uint32_t crc = 0;
+    Tier tier = Tier::Memory;
+    std::uint16_t copies = 1;
+
+    static Held of(const Object& object) {
+        return {object.key, object.size, object.crc, object.tier, object.copies};
+    }
+};
+
+class Survey {
+  public:
+    static constexpr std::size_t kBuckets = 64;  // by the top 6 bits of the key's hash
+    static std::size_t bucket_of(const std::string& key);
+    // The same for equal objects only.
+    static std::uint64_t digest_of(const Object& object);
+
+    struct Shared {  // with one member: how many, the xor of their digests, and that by bucket
+        std::uint64_t count = 0, digest = 0;
+        std::array<std::uint64_t, kBuckets> buckets{};
+    };
+
+    // Counts from the beginning, unless objects belong where they did before.
+    void restart(PlacementPtr placement);
+    bool complete() const { return complete_; }
+    // The key up to which all is counted; null before the first.
+    const std::string* reached() const { return begun_ ? &reached_ : nullptr; }
+    void count(const std::string& key, const ObjectPtr& object);  // null: it is being written
+    void finish() { complete_ = true; }
+
+    void added(const ObjectPtr& object);
+    void removed(const ObjectPtr& object);
+
+    // Of an object, in the placement that is surveyed; nobody if there is none.
+    Owners owners(const Object& object) const;
+    std::uint64_t self() const { return placement_ ? placement_->self : 0; }
+
+    const std::map<std::uint64_t, Shared>& shared() const { return shared_; }
+    // How many objects we own first that want more copies than there are nodes.
+    std::uint64_t short_of_nodes() const { return short_of_nodes_; }
+    const std::map<std::string, ObjectPtr>& strays() const { return strays_; }
+
+  private:
+    bool counted(const std::string& key) const;
+    void change(const ObjectPtr& object, bool add);
+
+    PlacementPtr placement_;
+    bool begun_ = false, complete_ = true;  // without a placement there is nothing to count
+    std::string reached_;
+    std::map<std::uint64_t, Shared> shared_;  // by the number of the other member
+    std::map<std::string, ObjectPtr> strays_;
+    std::uint64_t short_of_nodes_ = 0;
+};
+
+}  // namespace holdfast

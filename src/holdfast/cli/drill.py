@@ -1,0 +1,220 @@
+"""`holdfast drill`: hurt a running session on purpose, and tell what it cost."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+
+from ..cluster import background
+from ..cluster import networks as networking
+from ..cluster import session as sessions
+from ..cluster.faults import Faults
+from ..cluster.injector import Injection, Outcome
+from ..cluster.victims import Victims
+from ..config import Config
+from ..errors import BadInput, Damaged, Unavailable
+from ..job import Job
+from ..units import format_size, parse_time
+from .output import AsJson, Session, Set, configure, print_json
+from .probing import Probing, Requests
+
+app = typer.Typer(
+    help="Hurt a running session on purpose, and tell what it cost.", no_args_is_help=True
+)
+
+Node = Annotated[str, typer.Argument(help="A node, e.g. 2 or node-2.")]
+At = Annotated[str, typer.Option(help="In the middle of put, chain, get, pull, ...; empty: now.")]
+After = Annotated[int, typer.Option(help="At which pass of that stage, from 1.")]
+Within = Annotated[str, typer.Option(help="How long to wait for what is to happen.")]
+
+#: The client has made some requests before anything breaks, so that it has something to lose.
+_WARM_UP = 0.3
+
+
+class DrillReport(msgspec.Struct, frozen=True):
+    """What `holdfast drill ... --json` prints; times are in seconds."""
+
+    faults: list[Outcome]
+    agreed_after: float | None  # the agents agree who lives, and nothing is left to restore
+    unsettled: str  # why they do not
+    restored: int
+    moved_bytes: int
+    requests: Requests
+
+
+@app.command()
+def kill(
+    node: Node,
+    at: At = "",
+    after: After = 1,
+    within: Within = "30 s",
+    session: Session = None,
+    settings: Set = None,
+    as_json: AsJson = False,
+) -> None:
+    """End an agent as a crash would (SIGKILL)."""
+    drill = _Drill(configure(settings, session=session), within)
+    drill.run(Faults().kill(drill.node(node), at, after), as_json)
+
+
+@app.command()
+def stop(
+    node: Node,
+    at: At = "",
+    after: After = 1,
+    within: Within = "30 s",
+    session: Session = None,
+    settings: Set = None,
+    as_json: AsJson = False,
+) -> None:
+    """Stop an agent: it lives and answers nothing (SIGSTOP)."""
+    drill = _Drill(configure(settings, session=session), within)
+    drill.run(Faults().stop(drill.node(node), at, after), as_json)
+
+
+@app.command()
+def resume(
+    node: Node,
+    within: Within = "30 s",
+    session: Session = None,
+    settings: Set = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a stopped agent go on."""
+    drill = _Drill(configure(settings, session=session), within)
+    drill.run(Faults().resume(drill.node(node, must_be="stopped")), as_json)
+
+
+@app.command()
+def restart(
+    node: Node,
+    within: Within = "30 s",
+    session: Session = None,
+    settings: Set = None,
+    as_json: AsJson = False,
+) -> None:
+    """Start a new agent on the node of one that died; it is empty."""
+    drill = _Drill(configure(settings, session=session), within)
+    drill.run(Faults().restart(drill.node(node, must_be="dead")), as_json)
+
+
+@app.command()
+def cut(
+    first: Annotated[str, typer.Argument(help="Nodes on one side, e.g. 0 or 0,1.")],
+    second: Annotated[str, typer.Argument(help="Nodes on the other side, e.g. 2,3.")],
+    one_way: Annotated[
+        bool, typer.Option("--one-way", help="Only from the first to the second.")
+    ] = False,
+    within: Within = "30 s",
+    session: Session = None,
+    settings: Set = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let no packet through between nodes; the session must be one of `up --networks`."""
+    drill = _Drill(configure(settings, session=session), within)
+    one, other = (tuple(drill.node(name) for name in text.split(",")) for text in (first, second))
+    drill.run(Faults().cut(one, other, one_way), as_json)
+
+
+@app.command()
+def heal(
+    within: Within = "30 s",
+    session: Session = None,
+    settings: Set = None,
+    as_json: AsJson = False,
+) -> None:
+    """Mend all cuts."""
+    _Drill(configure(settings, session=session), within).run(Faults().heal(), as_json)
+
+
+class _Drill:
+    """One fault in a running session, a client beside it, and the agents before and after."""
+
+    def __init__(self, config: Config, within: str) -> None:
+        self._config = config
+        self._within = parse_time(within)
+        self._directory: Path = sessions.directory(config)
+        self._victims = Victims(
+            self._directory,
+            lambda node: background.missing(config, only=f"node-{node}"),
+            networking.of_session(self._directory),
+        )
+
+    def node(self, name: str, must_be: str = "") -> int:
+        """Return the number of a node that must be in that condition."""
+        digits = name.strip().removeprefix("node-")
+        if not digits.isdecimal():
+            raise BadInput(f"{name!r} is not a node; write it like 2 or node-2")
+        condition = self._victims.condition(int(digits))
+        if must_be and condition != must_be:
+            raise BadInput(f"node {digits} is {condition}, not {must_be}; nothing was done")
+        return int(digits)
+
+    def run(self, faults: Faults, as_json: bool) -> None:
+        """Do it, and print the report."""
+        before = self._look()
+        probing = Probing(Job(self._directory, self._config), min(2, self._victims.count))
+        with probing:
+            time.sleep(_WARM_UP)
+            injection = Injection(faults, self._victims, self._within)
+            outcomes = injection.run().outcomes
+            start = time.monotonic()
+            while trouble := self._victims.unsettled(injection.cuts):
+                if time.monotonic() > start + self._within:
+                    break
+                time.sleep(0.01)
+            agreed = None if trouble else round(time.monotonic() - start, 3)
+        probing.check(self._within)
+        report = DrillReport(
+            outcomes,
+            agreed,
+            trouble,
+            self._since(before, "pulls"),
+            self._since(before, "pulled_bytes"),
+            probing.requests,
+        )
+        self._victims.close()
+        if as_json:
+            print_json(report)
+        else:
+            _show(report)
+        if probing.requests.wrong:
+            raise Damaged(f"{probing.requests.wrong} answers were not what had been put")
+        if probing.requests.lost:
+            raise Unavailable(f"{probing.requests.lost} acknowledged objects were not found again")
+
+    def _look(self) -> dict[int, dict[str, int]]:
+        """Return the counters of all agents that answer, by member."""
+        running = (n for n in range(self._victims.count) if self._victims.condition(n) == "running")
+        seen = (self._victims.look(node) for node in running)
+        return {one.number: one.counters for one in seen if one is not None}
+
+    def _since(self, before: dict[int, dict[str, int]], name: str) -> int:
+        """Return by how much a counter has grown; an agent that died takes its own with it."""
+        return sum(
+            counters.get(name, 0) - before.get(member, {}).get(name, 0)
+            for member, counters in self._look().items()
+        )
+
+
+def _show(report: DrillReport) -> None:
+    console = Console(highlight=False)
+    for outcome in report.faults:
+        when = "it never happened" if outcome.happened is None else f"{outcome.happened:.2f} s"
+        console.print(f"{outcome.fault}: {when}")
+    if report.agreed_after is None:
+        console.print(f"The agents did not settle: {report.unsettled}.")
+    else:
+        after = report.agreed_after
+        console.print(f"{after} s later the agents agreed who lives, and no copy was missing.")
+    console.print(f"{report.restored} copies were fetched, {format_size(report.moved_bytes)}.")
+    requests = report.requests
+    console.print(
+        f"{requests.failed} of {requests.made} requests of a client failed; "
+        f"the slowest took {requests.slowest:.2f} s."
+    )

@@ -1,0 +1,28 @@
+"""Asking an agent to die or to stop in the middle of an operation."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from .._core import Client
+
+Stage = Literal["put", "chain", "get", "pull", "restore", "trim", "drop"]
+Action = Literal["kill", "stop", "nothing"]
+
+#: What an agent may be doing when a fault goes off; native/base/fault.hpp says when exactly.
+STAGES: tuple[Stage, ...] = ("put", "chain", "get", "pull", "restore", "trim", "drop")
+
+
+class Arm(msgspec.Struct, frozen=True):
+    """The message of the service `faults`, method `arm`."""
+
+    stage: str
+    action: str
+    after: int = 1
+
+
+def arm(client: Client, socket: str, wanted: Arm, deadline: float) -> None:
+    """Arm a fault in the agent behind `socket`."""
+    client.call(socket, "faults", "arm", msgspec.msgpack.encode(wanted), deadline=deadline)

@@ -1,0 +1,139 @@
+"""`holdfast drill` on a running session: it does what it says, and reports what it cost."""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from conftest import needs_networks
+from typer.testing import CliRunner
+
+import holdfast
+from holdfast import errors
+from holdfast.cli.drill import DrillReport
+from holdfast.cli.main import app
+from holdfast.cli.probing import Requests
+from holdfast.cluster.arming import STAGES
+from holdfast.cluster.faults import Faults
+from holdfast.cluster.injector import Outcome
+
+HOLDFAST = Path(sys.executable).with_name("holdfast")
+
+
+def run(*arguments: str, exit_code: int = 0) -> str:
+    """Run a command; return what it printed, on standard error if it fails."""
+    done = subprocess.run([HOLDFAST, *arguments], capture_output=True, text=True, timeout=100)
+    assert done.returncode == exit_code, done.stdout + done.stderr
+    return done.stderr if exit_code else done.stdout
+
+
+def drill(*arguments: str) -> DrillReport:
+    return msgspec.json.decode(run("drill", *arguments, "--json"), type=DrillReport)
+
+
+@pytest.fixture
+def session() -> Iterator[None]:
+    run("up", "--nodes", "4", "--memory", "256MiB", "--disk", "64MiB")
+    yield
+    run("down")
+
+
+def state(node: str) -> str:
+    nodes: list[dict[str, Any]] = json.loads(run("status", "--json"))["nodes"]
+    return next(one["state"] for one in nodes if one["node"] == node)
+
+
+def test_an_agent_is_killed_and_restarted(session: None) -> None:
+    with holdfast.connect() as job:
+        job.objects.put("mine", b"bytes", copies=2)
+        report = drill("kill", "1")
+        assert state("node-1") == "gone"
+        assert [one.fault for one in report.faults] == ["kill(node=1)"]
+        assert report.agreed_after is not None
+        assert report.requests.made > 0
+        assert report.requests.wrong == report.requests.lost == 0
+        assert drill("restart", "node-1").requests.lost == 0
+        assert state("node-1") == "up"
+        assert job.objects.get("mine") == b"bytes"
+        assert not [info.key for info in job.objects.list("drill/")]
+
+
+def test_an_agent_is_stopped_in_the_middle_of_a_put_and_goes_on(session: None) -> None:
+    report = drill("stop", "2", "--at", "put")
+    assert report.faults[0].stage == "put"
+    assert report.faults[0].happened is not None
+    assert report.requests.lost == 0
+    assert state("node-2") == "silent"
+    text = run("drill", "resume", "2")
+    assert "resume(node=2)" in text
+    assert "requests of a client failed" in text
+    assert state("node-2") == "up"
+
+
+def test_what_never_happens_is_said(session: None) -> None:
+    text = run("drill", "kill", "0", "--at", "trim", "--within", "0.2 s")
+    assert "kill(node=0, at='trim'): it never happened" in text
+    assert state("node-0") == "up"
+
+
+@needs_networks
+def test_a_network_is_cut_and_healed() -> None:
+    run("up", "--nodes", "3", "--networks", "--memory", "256MiB", "--disk", "64MiB")
+    try:
+        report = drill("cut", "0", "1,2", "--within", "3 s")
+        assert [one.fault for one in report.faults] == ["cut(first=(0,), second=(1, 2))"]
+        assert report.requests.wrong == 0
+        assert drill("heal").requests.lost == 0
+        drill("kill", "1")
+        drill("restart", "1")
+        with holdfast.connect() as job:
+            job.objects.put("key", b"bytes", copies=3)
+            assert job.objects.get("key") == b"bytes"
+    finally:
+        run("down")
+
+
+MISTAKES = [
+    (("kill", "9"), 2, "there is no node 9; this session has 4"),
+    (("kill", "x"), 2, "'x' is not a node; write it like 2 or node-2"),
+    (("kill", "0", "--at", "puts"), 2, "there is no stage 'puts'"),
+    (("stop", "0", "--at", "put", "--after", "0"), 2, "pass 1 or later"),
+    (("resume", "0"), 2, "node 0 is running, not stopped; nothing was done"),
+    (("restart", "0"), 2, "node 0 is running, not dead; nothing was done"),
+    (("cut", "0", "1"), 2, "share one network, which cannot be cut; start them with"),
+    (("cut", "0", "0,1"), 2, "one of them is in both"),
+    (("heal",), 2, "share one network"),
+    (("kill", "0", "--within", "soon"), 2, "soon"),
+    (("kill", "0", "--session", "other"), 3, "no session 'other'"),
+]
+
+
+def test_mistakes_get_a_sentence(session: None) -> None:
+    for arguments, exit_code, words in MISTAKES:
+        result = CliRunner().invoke(app, ["drill", *arguments])
+        assert isinstance(result.exception, errors.HoldfastError)
+        assert result.exception.exit_code == exit_code
+        assert words in str(result.exception)
+    gc.collect()  # closes the connections that the tracebacks hold
+    said = run("drill", *MISTAKES[0][0], exit_code=2)
+    assert said == f"holdfast: {MISTAKES[0][2]}\n"
+
+
+def test_the_reference_names_all_stages_fields_and_steps() -> None:
+    page = Path(__file__).parents[2] / "docs/reference/drill.md"
+    cells = [
+        line.split("|")[1].strip(" `") for line in page.read_text().splitlines() if "|" in line
+    ]
+    fields = [f"faults[].{name}" for name in Outcome.__struct_fields__]
+    fields += [f"requests.{name}" for name in Requests.__struct_fields__]
+    fields += set(DrillReport.__struct_fields__) - {"faults", "requests"}
+    assert {*STAGES, *fields} <= set(cells)
+    steps = {name for name in vars(Faults) if not name.startswith("_")} - {"seed", "steps"}
+    assert steps <= {cell.partition("(")[0] for cell in cells}

@@ -1,0 +1,215 @@
+"""An agent dies or stops at each stage of an operation: what was acknowledged stays whole."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast import errors
+from holdfast.cluster.faults import Faults
+from holdfast.cluster.injector import inject
+from holdfast.cluster.victims import Victims
+
+SMALL, BIG = 1000, 8 << 20
+ACTIONS = ["kill", "stop"]
+
+
+def plan(action: str, node: int, at: str, after: int = 1) -> Faults:
+    """Hurt a node at a stage, and mend it."""
+    if action == "kill":
+        return Faults().kill(node, at=at, after=after).restart(node)
+    return Faults().stop(node, at=at, after=after).wait(0.3).resume(node)
+
+
+def key_owned(job: holdfast.Job, first: int, second: int) -> str:
+    """A key whose owners are these nodes."""
+    for number in itertools.count():
+        key = f"key-{number}"
+        owners = [member.node for member in job._peers.owners(key.encode(), 2)]
+        if owners == [f"node-{first}", f"node-{second}"]:
+            return key
+    raise AssertionError
+
+
+def put(job: holdfast.Job, key: str, data: bytes) -> None:
+    """Put until it is acknowledged, as a program would."""
+    end = time.monotonic() + 30
+    while True:
+        try:
+            return job.objects.put(key, data, copies=2)
+        except errors.TryAgain:
+            assert time.monotonic() < end, "it was never acknowledged"
+
+
+def get(job: holdfast.Job, key: str) -> bytes:
+    """Get until somebody has it."""
+    end = time.monotonic() + 30
+    while True:
+        try:
+            return job.objects.get(key)
+        except errors.TryAgain:
+            assert time.monotonic() < end, "it was never found"
+
+
+class Files:
+    """The sizes of the files in a node's memory tier at the moment when a fault went off.
+
+    They tell, whatever the agent and the injector believe, how far an operation had come.
+    """
+
+    def __init__(self, cluster: holdfast.LocalCluster, node: int) -> None:
+        self._directory = Path(cluster.nodes[node].tiers.memory_dir)
+        self.sizes: list[int] = []
+
+    def look(self) -> None:
+        self.sizes = sorted(path.stat().st_size for path in self._directory.iterdir())
+
+
+@pytest.fixture
+def seen(cluster: holdfast.LocalCluster, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Files]:
+    """Files of a node, looked at just before the node is mended."""
+    watched: dict[int, Files] = {}
+
+    def look_before(name: str) -> None:
+        method = getattr(Victims, name)
+
+        def looked(self: Victims, node: int) -> None:
+            if node in watched:
+                watched[node].look()
+            method(self, node)
+
+        monkeypatch.setattr(Victims, name, looked)
+
+    look_before("restart")
+    look_before("resume")
+
+    def watch(node: int) -> Files:
+        return watched.setdefault(node, Files(cluster, node))
+
+    return watch
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("size", [SMALL, BIG])
+@pytest.mark.parametrize("victim", [2, 3])
+def test_put_when_the_bytes_are_there_and_not_committed(
+    cluster: holdfast.LocalCluster,
+    job: holdfast.Job,
+    seen: Callable[[int], Files],
+    action: str,
+    size: int,
+    victim: int,
+) -> None:
+    key, data = key_owned(job, 2, 3), os.urandom(size)
+    files = seen(victim)
+    with inject(plan(action, victim, "put"), cluster) as report:
+        put(job, key, data)
+    assert report.stages["put"] == 1
+    assert files.sizes == ([BIG] if size == BIG else [])
+    assert get(job, key) == data
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize(("size", "after"), [(SMALL, 1), (BIG, 1), (BIG, 3)])
+def test_chain_when_the_bytes_are_being_passed_on(
+    cluster: holdfast.LocalCluster,
+    job: holdfast.Job,
+    seen: Callable[[int], Files],
+    action: str,
+    size: int,
+    after: int,
+) -> None:
+    key, data = key_owned(job, 2, 3), os.urandom(size)
+    files = seen(2)
+    with inject(plan(action, 2, "chain", after), cluster) as report:
+        put(job, key, data)
+    assert report.stages["chain"] == 1
+    if size == BIG:
+        assert 0 < files.sizes[0] < BIG
+    assert get(job, key) == data
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize(("size", "after"), [(SMALL, 1), (BIG, 1), (BIG, 3)])
+def test_get_when_bytes_are_being_sent(
+    cluster: holdfast.LocalCluster, job: holdfast.Job, action: str, size: int, after: int
+) -> None:
+    key, data = key_owned(job, 2, 3), os.urandom(size)
+    put(job, key, data)
+    with inject(plan(action, 2, "get", after), cluster) as report:
+        assert get(job, key) == data
+    assert report.stages["get"] == 1
+    assert get(job, key) == data
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("after", [1, 3])
+def test_pull_when_a_copy_is_being_received(
+    cluster: holdfast.LocalCluster,
+    job: holdfast.Job,
+    seen: Callable[[int], Files],
+    action: str,
+    after: int,
+) -> None:
+    key, data = key_owned(job, 2, 3), os.urandom(BIG)
+    put(job, key, data)
+    files = seen(0)
+    target, source = (cluster.session.view.members[node].address for node in (0, 2))
+    with (
+        inject(plan(action, 0, "pull", after), cluster) as report,
+        pytest.raises(errors.TryAgain),
+    ):
+        job._peers.client.pull(target, key.encode(), source, deadline=0.2)
+    assert report.stages["pull"] == 1
+    assert files.sizes[0] < BIG
+    assert get(job, key) == data
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_drop_when_it_is_remembered_and_not_done(
+    cluster: holdfast.LocalCluster,
+    job: holdfast.Job,
+    seen: Callable[[int], Files],
+    action: str,
+) -> None:
+    key = key_owned(job, 2, 3)
+    put(job, key, os.urandom(BIG))
+    files = seen(3)
+    with inject(plan(action, 3, "drop"), cluster) as report:
+        drop(job, key)
+    assert report.stages["drop"] == 1
+    assert files.sizes == [BIG]
+    with pytest.raises((errors.NotFound, errors.Unavailable)):
+        job.objects.get(key)
+
+
+def drop(job: holdfast.Job, key: str) -> None:
+    """Drop until no node can have it any more."""
+    end = time.monotonic() + 30
+    while True:
+        try:
+            return job.objects.drop(key)
+        except errors.NotFound:
+            return None
+        except errors.TryAgain:
+            assert time.monotonic() < end, "it was never dropped"
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("stage", ["restore", "trim"])
+def test_stages_that_no_client_reaches_are_armed_and_disarmed(
+    cluster: holdfast.LocalCluster, job: holdfast.Job, stage: str, action: str
+) -> None:
+    armed = Faults().kill(1, at=stage) if action == "kill" else Faults().stop(1, at=stage)
+    with inject(armed, cluster, patience=0.1) as report:
+        put(job, "key", b"bytes")
+    assert report.stages[stage] == 0
+    assert len(report.missed) == 1
+    assert cluster.nodes[1].alive
+    put(job, "other", b"bytes")

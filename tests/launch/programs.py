@@ -1,0 +1,35 @@
+"""What the tests of launching share: the command line, and clusters of hosts that are not there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+BIN = Path(sys.executable).parent
+HOLDFAST = str(BIN / "holdfast")
+SIZES = {"HOLDFAST_MEMORY": "64 MiB", "HOLDFAST_DISK": "64 MiB"}
+
+
+def run(
+    *command: str, code: int = 0, environment: dict[str, str] | None = None, **more: str
+) -> str:
+    """Run a command; returns what it printed, or what it complained about."""
+    done = subprocess.run(
+        command,
+        env=(environment or dict(os.environ)) | SIZES | more,
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def holdfast(
+    *arguments: str, code: int = 0, environment: dict[str, str] | None = None, **more: str
+) -> str:
+    """Run `holdfast`."""
+    return run(HOLDFAST, *arguments, code=code, environment=environment, **more)

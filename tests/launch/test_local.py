@@ -1,0 +1,154 @@
+"""`holdfast up` on this machine: agents that are missing, and commands that meet."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+from programs import HOLDFAST, SIZES, holdfast
+
+from holdfast import config, connect
+from holdfast.cluster import processes
+from holdfast.cluster import session as sessions
+from holdfast.cluster.session import AgentFile
+
+
+@pytest.fixture
+def session() -> Iterator[None]:
+    holdfast("up", "--nodes", "3")
+    yield
+    subprocess.run([HOLDFAST, "down"], capture_output=True, timeout=60)
+
+
+def agent(node: str) -> AgentFile:
+    agents = sessions.agents(sessions.directory(config.load().config))
+    return next(agent for agent in agents if agent.member.node == node)
+
+
+def kill(node: str) -> AgentFile:
+    victim = agent(node)
+    os.kill(victim.process.pid, signal.SIGKILL)
+    assert processes.wait([victim.process], 10)
+    return victim
+
+
+def states() -> dict[str, str]:
+    status = json.loads(holdfast("status", "--json"))
+    return {node["node"]: node["state"] for node in status["nodes"]}
+
+
+def test_a_killed_agent_comes_back_as_a_new_member(session: None) -> None:
+    with connect() as job:
+        job.objects.put("key", b"x" * 100_000, copies=3)
+    old = kill("node-1")
+    assert states()["node-1"] == "gone"
+    assert "started node-1." in holdfast("up", "--missing")
+    assert states() == dict.fromkeys(["node-0", "node-1", "node-2"], "up")
+    new = agent("node-1")
+    assert new.member.number != old.member.number
+    assert new.member.started > old.member.started
+    assert not os.listdir(new.tiers.memory_dir), "what the old one held is gone"
+    assert json.loads(holdfast("status", "--json"))["lost"] == ["node-1"]
+    with connect() as job:
+        assert job.objects.get("key") == b"x" * 100_000
+
+
+def test_nothing_is_started_where_nothing_is_missing(session: None) -> None:
+    before = agent("node-0").member.number
+    assert "every node has an agent; none was started" in holdfast("up", "--missing")
+    assert agent("node-0").member.number == before
+
+
+def test_a_session_grows(session: None) -> None:
+    assert "started node-3, node-4." in holdfast("up", "--missing", "--nodes", "5")
+    kill("node-4")
+    assert "started node-4." in holdfast("up", "--missing")
+    assert len(states()) == 5
+    assert connect().nodes == [f"node-{index}" for index in range(5)]
+
+
+def test_a_stopped_agent_is_not_replaced(session: None) -> None:
+    stopped = agent("node-2")
+    os.kill(stopped.process.pid, signal.SIGSTOP)
+    kill("node-1")
+    error = holdfast("up", "--missing", code=5)
+    os.kill(stopped.process.pid, signal.SIGCONT)
+    assert f"node-2 has an agent that runs (process {stopped.process.pid})" in error
+    assert "started: node-1" in error
+    assert states() == dict.fromkeys(["node-0", "node-1", "node-2"], "up")
+
+
+def test_of_two_commands_at_once_one_starts_the_session() -> None:
+    both = [
+        subprocess.Popen(
+            [HOLDFAST, "up", "--nodes", "3"],
+            env=os.environ | SIZES,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    said = [one.communicate(timeout=90) for one in both]
+    codes = sorted(one.returncode for one in both)
+    assert codes in ([0, 2], [0, 5]), said  # it runs, or it is being started
+    assert any("another command is" in err or "is running" in err for _, err in said)
+    assert len(states()) == 3
+    holdfast("down")
+
+
+def test_a_start_that_was_cut_off_leaves_nothing_after_down() -> None:
+    directory = sessions.directory(config.load().config)
+    starting = subprocess.Popen(
+        [HOLDFAST, "up", "--nodes", "8"], env=os.environ | SIZES, stdout=subprocess.DEVNULL
+    )
+    end = time.monotonic() + 30
+    while not sessions.agents(directory):
+        assert time.monotonic() < end
+        time.sleep(0.002)
+    starting.kill()
+    starting.wait()
+    holdfast("down")
+    while left := _left():  # agents that were just about to listen
+        assert time.monotonic() < end, left
+        time.sleep(0.01)
+
+
+def _left() -> list[str]:
+    places = (os.environ["HOLDFAST_MEMORY_DIR"], os.environ["TMPDIR"])
+    return [name for place in places for name in os.listdir(place) if name.startswith("holdfast")]
+
+
+def test_where_no_session_is_nothing_can_be_missing() -> None:
+    assert "`holdfast up` starts one" in holdfast("up", "--missing", code=3)
+
+
+def test_the_last_words_of_an_agent_are_repeated_and_none_stays() -> None:
+    directory = sessions.directory(config.load().config)
+    name = f"holdfast-{os.getuid()}-{directory.name}-node-1"
+    in_the_way = os.path.join(os.environ["HOLDFAST_MEMORY_DIR"], name)
+    with open(in_the_way, "w"):
+        error = holdfast("up", "--nodes", "3", code=1)
+    os.unlink(in_the_way)
+    assert "the agent of node-1 did not start: cannot make the tier directory" in error
+    assert not directory.exists()
+
+
+def test_an_agent_that_dies_at_once_is_named_with_its_last_words() -> None:
+    error = holdfast("up", "--nodes", "2", code=1, PYTHONSTARTUP="", PYTHONPATH=_broken_msgspec())
+    assert "the agents of 2 nodes did not start (node-0, node-1); node-0:" in error
+    assert "ImportError: broken on purpose" in error
+
+
+def _broken_msgspec() -> str:
+    """A directory in which `resource`, which only agents need, cannot be imported."""
+    place = os.path.join(os.environ["TMPDIR"], "broken")
+    os.makedirs(place, exist_ok=True)
+    with open(os.path.join(place, "resource.py"), "w") as file:
+        file.write("raise ImportError('broken on purpose')\n")
+    return place

@@ -1,0 +1,171 @@
+"""A session in a real Slurm job: four nodes that die and return, all on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from slurm import Slurm, missing, tasks, wait_for
+
+from holdfast.cluster import session as sessions
+
+BIN = Path(sys.executable).parent
+HOLDFAST = str(BIN / "holdfast")
+CLIENT = Path(__file__).parent / "client.py"
+
+pytestmark = pytest.mark.skipif(
+    bool(missing()), reason=f"no {', '.join(missing())} here: `scripts/packages test` installs them"
+)
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Slurm]:
+    cluster = Slurm(4)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def job(slurm: Slurm) -> Iterator[dict[str, str]]:
+    """The environment of a shell in an allocation of all nodes."""
+    with slurm.allocation(4, "--no-kill") as environment:
+        environment |= {"HOLDFAST_MEMORY": "64 MiB", "HOLDFAST_DISK": "64 MiB"}
+        yield environment
+        subprocess.run([HOLDFAST, "down"], env=environment, capture_output=True, timeout=60)
+    assert not slurm.processes(), "agents outlive their job"
+
+
+def run(environment: dict[str, str], *command: str, code: int = 0) -> str:
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def client(environment: dict[str, str], *arguments: str, nodes: int = 4) -> list[dict[str, str]]:
+    """Run the client on every node as a user does, beside the agents."""
+    srun = ["srun", "--overlap", f"--nodes={nodes}", "--ntasks-per-node=1"]
+    output = run(environment, *srun, sys.executable, str(CLIENT), *arguments)
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def states(environment: dict[str, str]) -> dict[str, str]:
+    status = json.loads(run(environment, HOLDFAST, "status", "--json"))
+    return {node["node"]: node["state"] for node in status["nodes"]}
+
+
+def directory(environment: dict[str, str]) -> Path:
+    name = f"slurm-{environment['SLURM_JOB_ID']}"
+    return Path(environment["TMPDIR"]) / f"holdfast-{os.getuid()}" / name
+
+
+def kill_agent(environment: dict[str, str], node: str) -> None:
+    [agent] = [a for a in sessions.agents(directory(environment)) if a.member.node == node]
+    os.kill(agent.process.pid, 9)
+
+
+def test_a_job_has_an_agent_on_every_node_and_nothing_when_it_is_down(
+    slurm: Slurm, job: dict[str, str]
+) -> None:
+    said = run(job, HOLDFAST, "up")
+    assert f"Found Slurm job {job['SLURM_JOB_ID']} with 4 nodes: SLURM_JOB_ID is set." in said
+    assert "4 agents are up" in said
+    assert states(job) == dict.fromkeys(slurm.nodes, "up")
+    answers = client(job, "put-and-get")
+    assert sorted(answer["through"] for answer in answers) == slurm.nodes
+    assert all(answer["through"] == answer["on"] for answer in answers)
+    key = sessions.read_key(directory(job)).hex()
+    for pid in [*tasks(slurm.directory), "self"]:
+        for name in ("cmdline", "environ"):
+            assert key not in Path(f"/proc/{pid}/{name}").read_text(errors="replace")
+    assert "is running with 4 nodes" in run(job, HOLDFAST, "up", code=2)
+    assert "has ended" in run(job, HOLDFAST, "down")
+    assert not slurm.command("squeue", "-h", "-s"), "srun outlives its agents"
+    assert not directory(job).exists()
+    assert "nothing to end" in run(job, HOLDFAST, "down", code=3)
+
+
+def test_a_node_dies_and_returns(slurm: Slurm, job: dict[str, str]) -> None:
+    run(job, HOLDFAST, "up")
+    client(job, "put-and-get")
+    slurm.kill("node3")
+    slurm.command("scontrol", "update", "nodename=node3", "state=down", "reason=test")
+    answers = client(job, "get", *slurm.nodes, nodes=3)
+    assert sorted(answer["on"] for answer in answers) == ["node1", "node2", "node4"]
+    assert states(job)["node3"] != "up"
+    assert "every node has an agent" in run(job, HOLDFAST, "up", "--missing")
+
+    slurm.boot("node3")
+    slurm.command("scontrol", "update", "nodename=node3", "state=resume")
+    slurm.expand(job["SLURM_JOB_ID"], "node3")
+    assert "started node3." in run(job, HOLDFAST, "up", "--missing")
+    assert states(job) == dict.fromkeys(slurm.nodes, "up")
+    assert sorted(answer["through"] for answer in client(job, "get", "node1")) == slurm.nodes
+    run(job, HOLDFAST, "down")
+    assert not slurm.command("squeue", "-h", "-s")
+
+
+def test_an_agent_that_was_killed_comes_back(slurm: Slurm, job: dict[str, str]) -> None:
+    run(job, HOLDFAST, "up")
+    kill_agent(job, "node2")
+    assert states(job)["node2"] == "gone"
+    assert "started node2." in run(job, HOLDFAST, "up", "--missing")
+    assert states(job) == dict.fromkeys(slurm.nodes, "up")
+    assert len(client(job, "put-and-get")) == 4
+
+
+def test_the_session_of_a_batch_job(slurm: Slurm, tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text(
+        "#!/bin/sh\nset -e\n"
+        f"{HOLDFAST} up --memory 64MiB --disk 64MiB\n"
+        f"srun --ntasks-per-node=1 {sys.executable} {CLIENT} put-and-get\n"
+        f"{HOLDFAST} down\n"
+    )
+    output = tmp_path / "output"
+    slurm.command("sbatch", "--nodes=3", f"--output={output}", str(script))
+    wait_for(lambda: not slurm.command("squeue", "-h"), "the job ends")
+    text = output.read_text()
+    assert "with 3 nodes" in text
+    assert text.count('"through"') == 3
+    assert "has ended" in text
+
+
+def test_if_an_agent_cannot_start_none_stays(slurm: Slurm, job: dict[str, str]) -> None:
+    name = f"holdfast-{os.getuid()}-{directory(job).name}-node3"
+    in_the_way = Path(os.environ["HOLDFAST_MEMORY_DIR"]) / name
+    in_the_way.touch()
+    error = run(job, HOLDFAST, "up", code=1)
+    in_the_way.unlink()
+    assert "the agent of node3 did not start: cannot make the tier directory" in error
+    assert not directory(job).exists()
+    assert not slurm.processes()
+
+
+def test_a_node_without_python_is_named(slurm: Slurm, job: dict[str, str]) -> None:
+    broken = slurm.directory / "broken-node3"
+    broken.touch()
+    error = run(job, HOLDFAST, "up", code=1)
+    broken.unlink()
+    assert "the agent of node3 did not start: Exited with exit code 1; " in error
+    assert "No module named 'encodings'" in error
+    assert not directory(job).exists()
+    assert not slurm.processes()
+
+
+def test_mistakes(slurm: Slurm, job: dict[str, str]) -> None:
+    assert "--nodes is for agents on one machine" in run(
+        job, HOLDFAST, "up", "--nodes", "2", code=2
+    )
+    without = job | {"PATH": str(BIN)}
+    assert "there is no `s" in run(without, HOLDFAST, "up", code=2)
+    step = ["srun", "--ntasks=4", "--kill-on-bad-exit=0"]
+    assert "run it once, without srun" in run(job, *step, HOLDFAST, "up", code=2)
+    here = run(job, HOLDFAST, "up", "--launcher", "local", "--nodes", "1")
+    assert "Found this machine: the launcher 'local' is asked for." in here
+    run(job, HOLDFAST, "down")
