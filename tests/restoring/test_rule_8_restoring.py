@@ -39,15 +39,30 @@ def test_after_a_death_exactly_the_lost_copies_move(copies: int) -> None:
     assert all(s.lacking == s.lacking_bytes == s.unequal == s.conflicts == 0 for s in status)
 
 
-def test_quiet_members_compare_nothing() -> None:
+def test_quiet_members_compare_one_pair_now_and_then() -> None:
     some = Some(5)
     for key in KEYS:
         some.put_at_owners(key)
     some.tick(10)
     some.asked.clear()
     some.tick(20)
-    assert not [request for request in some.asked if isinstance(request, Compare | Exchange)]
+    compared = [request for request in some.asked if isinstance(request, Compare | Exchange)]
+    assert len(compared) == 5 * 2  # five members, every ten ticks
     assert not some.pulls
+
+
+def test_a_loss_that_only_the_other_side_knew_of_is_found() -> None:
+    """One was declared dead by mistake and does not know it; the other lost all that both had."""
+    some = Some(4)
+    key = KEYS[0]
+    first, second = some.put_at_owners(key)
+    some.tick(10)
+    others = [name for name in some.members if name != first]
+    some.see(others, by=others)
+    lose(some, second, key)
+    some.see(some.members, by=others)
+    some.tick(15)
+    assert some.holders(key) == {first, second}
 
 
 def test_a_put_that_was_cut_off_is_completed_by_comparison() -> None:

@@ -43,6 +43,7 @@ class Routing:
         self._virtual_nodes = virtual_nodes
         self._view = view
         self._avoided = Avoided(avoid)
+        self._turn = 0  # which of the lost are asked next
         self._routes = _Routes(self._view, virtual_nodes)
 
     @property
@@ -90,8 +91,14 @@ class Routing:
         """
         live = [member for member in self.live if not self.avoids(member, now)]
         yield from sorted(live, key=lambda member: member.node != self.node)
-        lost = [member for member in self.lost if not self.avoids(member, now)]
-        yield from lost[-_LOST_ASKED:]
+        last = {member.node: member for member in self.lost}  # of each node, the latest comes last
+        for member in self.live:
+            last.pop(member.node, None)
+        lost = [member for member in last.values() if not self.avoids(member, now)]
+        if lost:
+            first = self._turn % len(lost)
+            self._turn += _LOST_ASKED
+            yield from (lost[first:] + lost[:first])[:_LOST_ASKED]
 
     def address(self, member: Member) -> str:
         """Return how to reach a member: the Unix socket of our own node, TCP for the others."""

@@ -165,6 +165,8 @@ class Client:
             # A short list passes the check of every receiver whose own list begins with it.
             if len(owners) < copies and (yield from self._newer(under.identity)):
                 continue
+            if not owners:
+                raise NotEnoughNodes(f"no node lives that could remember the drop of {show(key)}")
             left = [member for member in owners if member.number not in done]
             if not left:
                 return

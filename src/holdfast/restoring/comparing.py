@@ -1,7 +1,8 @@
 """Rule 8: co-owners compare digests of what both own, until every pair has found them equal.
 
 Correctness rests on this alone. An object that one of two co-owners lacks makes their digests
-differ, for whatever reason it is missing: a death, a new member, a bad copy, a put cut off.
+differ, for whatever reason it is missing: a death, a new member, a bad copy, a put cut off. Pairs
+that were found equal are still compared now and then.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from .messages import Compare, Compared, Exchange, Exchanged, Reply
 
 #: After a change of view so many pairs are compared at a time; later one at a time.
 _EAGER = 8
+#: Ticks between comparisons of pairs that are believed to be equal. Only one side may know that
+#: they are not: who was declared dead by mistake, and the other lost all that both had meanwhile.
+_IDLE = 10
 #: About so many objects are listed in one message.
 _LISTED = 2048
 _NOTHING: Digest = (0, 0)
@@ -35,6 +39,7 @@ class Comparing:
         self._owners: Owners | None = None
         self._agreed: dict[int, Digest] = {}  # the digest that was the same on both sides
         self._busy: set[int] = set()
+        self._ticks = 0
         self.conflicts: set[bytes] = set()  # keys that hold other bytes elsewhere
 
     def use(self, owners: Owners) -> None:
@@ -53,12 +58,18 @@ class Comparing:
         owners = self._owners
         if owners is None:
             return
+        self._ticks += 1
         unequal = [item for item in self.unequal().items() if item[0] not in self._busy]
         rng.shuffle(unequal)
         fresh = [item for item in unequal if item[0] not in self._agreed]
         changed = [item for item in unequal if item[0] in self._agreed]
         # Both kinds: some pairs never agree, where a store is full or two versions of a key exist.
-        for peer, digest in fresh[:_EAGER] + changed[:1]:
+        chosen = fresh[:_EAGER] + changed[:1]
+        if self._ticks % _IDLE == 0:
+            busy = self._busy.union(peer for peer, _ in chosen)
+            equal = [item for item in self._agreed.items() if item[0] not in busy]
+            chosen += rng.sample(equal, min(1, len(equal)))
+        for peer, digest in chosen:
             self._busy.add(peer)
             self._ask(
                 owners.members[peer],

@@ -1,4 +1,4 @@
-"""`python -m holdfast.simulation --seed 1234`: replay one simulated run, or try many seeds."""
+"""`python -m holdfast.simulation --seed 1234`: replay one simulated cluster, or try many seeds."""
 
 from __future__ import annotations
 
@@ -6,32 +6,40 @@ import argparse
 import sys
 import time
 
+from .agents import Agent
+from .planted import PLANTED
 from .run import run
 from .scenario import draw
 
 
 def main() -> int:
-    """Run some seeds and print the line that replays the first that fails."""
-    parser = argparse.ArgumentParser(prog="python -m holdfast.simulation", description=__doc__)
+    """Simulate; print the line that replays the first seed that breaks a promise."""
+    parser = argparse.ArgumentParser(
+        prog="python -m holdfast.simulation",
+        description="Simulates whole clusters in trouble, each from one seed, and checks that "
+        "every promise is kept.",
+    )
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--seeds", type=int, default=1, help="how many")
+    parser.add_argument("--seeds", type=int, default=1, help="how many, one after the other")
     parser.add_argument("--nodes", type=int, default=0, help="3 to 7 if it is not given")
+    parser.add_argument("--plant", choices=PLANTED, help="a bug, to see that it is found")
     parser.add_argument("--verbose", action="store_true", help="print all that happens")
     wanted = parser.parse_args()
+    if wanted.nodes < 0 or 0 < wanted.nodes < 3 or wanted.seeds < 1:
+        parser.error("a cluster has at least 3 nodes, and at least one seed is needed")
+    agent = PLANTED[wanted.plant] if wanted.plant else Agent
     begun = time.perf_counter()
     for seed in range(wanted.seed, wanted.seed + wanted.seeds):
-        outcome = run(draw(seed, wanted.nodes, wanted.verbose))
+        outcome = run(draw(seed, wanted.nodes, wanted.verbose), agent)
         if outcome.violation:
-            print(f"{outcome.violation}\n{replay(seed, wanted.nodes)}")
+            options = f" --nodes {wanted.nodes}" if wanted.nodes else ""
+            options += f" --plant {wanted.plant}" if wanted.plant else ""
+            print(f"broken: {outcome.violation}")
+            print(f"python -m holdfast.simulation --seed {seed}{options}")
             return 1
     seconds = time.perf_counter() - begun
     print(f"{wanted.seeds} seeds in {seconds:.1f} s, no promise broken; trace {outcome.trace}")
     return 0
-
-
-def replay(seed: int, nodes: int = 0) -> str:
-    """Return the command that runs a seed again."""
-    return f"python -m holdfast.simulation --seed {seed}" + (f" --nodes {nodes}" if nodes else "")
 
 
 if __name__ == "__main__":

@@ -36,8 +36,8 @@ from .messages import (
 from .network import Call, Network
 from .store import Store, Writer
 
-#: Receiving an object takes up to this long, in seconds.
-_TRANSFER = 0.05
+#: So many bytes travel in the time of one message.
+_PIECE = 10
 #: How likely an agent is to read all its copies again in a period.
 _SCRUB = 0.1
 
@@ -167,7 +167,7 @@ class Agent(SimulatedMember):
         except HoldfastError:
             self._restoring(restoring.Failed(pull.ticket))
             return
-        end = network.now + network.rng.random() * _TRANSFER
+        end = network.now + network.travel() * held.size / _PIECE
         network.at(end, self.process, self._pull_ends, (pull, writer, reply.content))
 
     def _pull_ends(self, pulled: tuple[Pull, Writer, bytes]) -> None:

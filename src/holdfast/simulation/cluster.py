@@ -8,7 +8,7 @@ from typing import Any
 
 from ..errors import HoldfastError
 from ..membership.events import Leave
-from ..membership.view import Entry, Member, State, View
+from ..membership.view import SPARE, Entry, Member, State, View
 from .agents import Agent, AgentSettings
 from .checkers import Checkers
 from .clients import Client, ClientSettings
@@ -190,7 +190,8 @@ class Cluster:
     def _member(self, node: str) -> Member:
         number = self.rng.getrandbits(63)
         address = f"{node}/{number:x}"
-        return Member(node, number, int(self.wire.now * 1e9), address, address, 1)
+        role = SPARE if node in self.nodes[: self.scenario.spares] else "compute"
+        return Member(node, number, int(self.wire.now * 1e9), address, address, 1, role)
 
     def _start(self, member: Member, view: View) -> None:
         self.checkers.started(member.number, member.node)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ..errors import Dropped, Full, TryAgain, Unavailable
+from .clients import Client
 from .cluster import Cluster
 from .history import Call, Record, Violation
 
@@ -20,16 +21,26 @@ class Epilogue:
 
     def __init__(self, cluster: Cluster, record: Callable[[], Record]) -> None:
         self._cluster = cluster
-        self._clients = cluster.rng.sample(cluster.clients, len(cluster.clients))
+        self._clients = [self._in_touch(client) for client in cluster.clients]
+        cluster.rng.shuffle(self._clients)
         self.running = 0
         for old in list(cluster.checkers.records.values()):
             client = cluster.rng.choice(self._clients)
             self._try(partial(cluster.get, client, old), partial(self._read, old))
         for _ in self._clients:
             new = record()
-            if new.copies <= len(cluster.agents):
+            if new.copies <= len(cluster.agents) - cluster.scenario.spares:
                 put = partial(cluster.put, self._clients[0], new, new.key)
                 self._try(put, partial(self._put, new))
+
+    def _in_touch(self, client: Client) -> Client:
+        """Return a client, or a new one in its place if it knows nobody who still runs."""
+        cluster = self._cluster
+        known = {entry.member.number for entry in client.routing.entries()}
+        running = {agent.member.number for agent in cluster.agents.values()}
+        if known & running or client.node in cluster.agents:
+            return client
+        return cluster.connect(f"{client.name}again", cluster.rng.choice(list(cluster.agents)))
 
     def _try(self, begin: Callable[[Then], None], then: Then, tries: int = _TRIES) -> None:
         """Call, and again after a while if that might help."""

@@ -67,6 +67,12 @@ class Faults:
             self._cluster.leave(node)
             self._later(1, 15, self._again, node)
 
+    def _join(self, _: object) -> None:
+        """Add a node; that is no fault, but as much of a change."""
+        nodes = self._cluster.nodes
+        if self._cluster.restart(f"n{len(nodes)}"):
+            nodes.append(f"n{len(nodes)}")
+
     def _pause(self, _: object) -> None:
         if node := self._someone():
             self._cluster.pause(node)

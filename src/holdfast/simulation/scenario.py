@@ -7,7 +7,7 @@ from random import Random
 import msgspec
 
 #: Kinds of faults; a seed has some of them.
-FAULTS = ("kill", "restart", "leave", "pause", "cut", "part", "rot")
+FAULTS = ("kill", "restart", "leave", "join", "pause", "cut", "part", "rot")
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -15,6 +15,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
     seed: int
     nodes: int
+    spares: int  # of the nodes
     clients: int
     length: float  # until everything is mended
     delay: tuple[float, float]
@@ -49,6 +50,7 @@ def draw(seed: int, nodes: int = 0, verbose: bool = False) -> Scenario:
     return Scenario(
         seed=seed,
         nodes=nodes or drawn,
+        spares=int(rng.random() < 0.15),
         clients=rng.randint(2, 3),
         length=rng.uniform(15, 40),
         delay=(0.001, rng.choice((0.01, 0.05, 0.2, 0.6))),
@@ -56,6 +58,6 @@ def draw(seed: int, nodes: int = 0, verbose: bool = False) -> Scenario:
         duplication=rng.choice((0.0, 0.0, 0.03)),
         capacity=rng.choice((10**6, 10**6, rng.randint(100, 300))),
         restore_rate=rng.choice((1e6, 1e6, 30.0)),
-        faults=tuple(rng.choices(kinds, k=rng.randint(0, 6))),
+        faults=tuple(rng.choices(kinds, k=rng.choice((0, 1, 2, 3, 4, 5, 6, 10)))),
         verbose=verbose,
     )

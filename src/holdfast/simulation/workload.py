@@ -8,6 +8,8 @@ from .history import Call, Record
 
 #: Calls of a client are up to this far apart, in seconds.
 _PAUSE = 2.0
+#: So often they are about one of the last two keys, so that clients get in each other's way.
+_HOT = 0.4
 
 
 class Workload:
@@ -32,7 +34,7 @@ class Workload:
         self._number += 1
         copies = self._rng.choice((1, 2, 2, 2, 3, 3))
         key = b"k%d" % self._number
-        record = Record(key, min(copies, len(self._cluster.nodes)), self._rng.randint(1, 40))
+        record = Record(key, copies, self._rng.randint(1, 40))
         self._records[key] = record
         return record
 
@@ -50,7 +52,10 @@ class Workload:
             record = self.record()
             cluster.put(client, record, record.key + b"/0", self._ended)
             return
-        record = rng.choice(list(self._records.values()))
+        records = list(self._records.values())
+        if rng.random() < _HOT:
+            records = records[-2:]
+        record = rng.choice(records)
         if choice < 0.75:
             cluster.get(client, record, self._ended)
         elif choice < 0.87:

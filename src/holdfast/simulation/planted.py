@@ -1,0 +1,82 @@
+"""Agents with a bug planted in them, to see that the checkers find it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..membership.owners import Owners
+from ..restoring.holdings import Holdings
+from ..restoring.restorer import Restorer
+from ..restoring.trimming import Trimming
+from .agents import Agent
+from .network import Call
+from .store import Store, Writer
+
+
+class NoFence(Agent):
+    """Takes puts and drops whatever owners their sender believes in."""
+
+    fenced = False
+
+
+class _HastyTrimming(Trimming):
+    def tick(self, owners: Owners, now: float) -> None:
+        for held in self._holdings.strays(100, b""):
+            self._holdings.trim(held.key, held.size, held.crc32c)
+
+
+class _HastyRestorer(Restorer):
+    def __init__(self, me: int, holdings: Holdings, rate: float, patience: float) -> None:
+        super().__init__(me, holdings, rate, patience)
+        self._trimming = _HastyTrimming(me, holdings, self._ask)
+
+
+class UnconfirmedTrim(Agent):
+    """Removes what it does not own without asking the owners."""
+
+    restorer_class = _HastyRestorer
+
+
+class _ForgetfulStore(Store):
+    def drop(self, key: bytes) -> None:
+        self._remove(key, "dropped")
+
+
+class LostTombstone(Agent):
+    """Drops objects and does not remember it."""
+
+    store_class = _ForgetfulStore
+
+
+class _DeafStore(Store):
+    def bury(self, keys: Sequence[bytes]) -> int:
+        return 0
+
+    def drop(self, key: bytes) -> None:
+        super().bury([key])
+
+
+class UnmergedTombstones(Agent):
+    """Remembers what was dropped here and does not listen to others."""
+
+    store_class = _DeafStore
+
+
+class EarlyAcknowledgement(Agent):
+    """Acknowledges a put before the owners after it have stored it."""
+
+    def _put_onward(self, reply: object, pending: tuple[Call, Writer]) -> None:
+        call, writer = pending
+        if reply is None:
+            self._commit(call, writer)
+        else:
+            super()._put_onward(reply, pending)
+
+
+PLANTED: dict[str, type[Agent]] = {
+    "no-fence": NoFence,
+    "unconfirmed-trim": UnconfirmedTrim,
+    "lost-tombstone": LostTombstone,
+    "unmerged-tombstones": UnmergedTombstones,
+    "early-acknowledgement": EarlyAcknowledgement,
+}

@@ -1,0 +1,92 @@
+"""The simulated cluster: a thousand seeds keep every promise, and planted bugs do not."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from holdfast.simulation.planted import PLANTED
+from holdfast.simulation.run import run
+from holdfast.simulation.scenario import draw
+
+
+def simulate(*options: str, hash_seed: str = "0") -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "holdfast.simulation", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+    )
+
+
+def keep_their_promises(runs: Sequence[Sequence[str]]) -> list[str]:
+    """Run some simulations side by side; what they print names the seed if one fails."""
+    running = [simulate(*options) for options in runs]
+    try:
+        printed = [process.communicate(timeout=6000)[0] for process in running]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+            assert process.stdout is not None
+            process.stdout.close()
+    for process, text in zip(running, printed, strict=True):
+        assert process.returncode == 0, text
+    return printed
+
+
+def test_a_thousand_seeds() -> None:
+    keep_their_promises(
+        [("--seed", "0", "--seeds", "500"), ("--seed", "500", "--seeds", "500")],
+    )
+
+
+def test_a_few_seeds_of_larger_clusters() -> None:
+    keep_their_promises([("--seeds", "6", "--nodes", "16"), ("--seeds", "2", "--nodes", "32")])
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_many_seeds_never_tried_before() -> None:
+    first = random.SystemRandom().randrange(10**9)
+    keep_their_promises(
+        [("--seed", str(first + part * 10**9), "--seeds", "20000") for part in range(2)]
+    )
+
+
+def test_a_seed_is_one_course_of_events() -> None:
+    """Whatever order Python gives to sets of text, which differs from process to process."""
+    once = [simulate("--seed", "7", "--seeds", "3", "--verbose", hash_seed=n) for n in "12"]
+    printed = [process.communicate(timeout=100)[0].splitlines()[:-1] for process in once]
+    assert len(printed[0]) > 200
+    assert printed[0] == printed[1]
+    traces = {run(draw(seed)).trace for seed in (1, 2, 3, 3, 3)}
+    assert len(traces) == 3
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_planted_bugs_are_found(bug: str) -> None:
+    process = simulate("--seeds", "250", "--plant", bug)
+    printed, _ = process.communicate(timeout=100)
+    assert process.returncode == 1, f"{bug} was not found: {printed}"
+    broken, replay = printed.splitlines()[-2:]
+    assert broken.startswith("broken: ")
+    again = subprocess.run(
+        [sys.executable, *replay.split()[1:]], capture_output=True, text=True, timeout=100
+    )
+    assert again.returncode == 1
+    assert again.stdout == printed
+
+
+def test_bad_options_are_refused_in_a_sentence() -> None:
+    process = simulate("--nodes", "2")
+    printed, _ = process.communicate(timeout=100)
+    assert process.returncode == 2
+    assert "at least 3 nodes" in printed
+    assert "Traceback" not in printed
