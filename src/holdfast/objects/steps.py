@@ -120,9 +120,8 @@ class Client:
                 break  # else there are members that we did not know
         missing += [f"{member.node} (lost)" for member in self._routing.lost]
         if missing:
-            raise Unavailable(
-                f"{show(key)} was not found, but {', '.join(missing)} may have held it"
-            )
+            names = ", ".join(dict.fromkeys(missing))
+            raise Unavailable(f"{show(key)} was not found, but {names} may have held it")
         raise NotFound(f"{show(key)} is on no node")
 
     def _candidates(self, key: bytes, local_first: bool) -> Iterator[Member]:
