@@ -7,7 +7,7 @@ from random import Random
 import msgspec
 
 #: Kinds of faults; a seed has some of them.
-FAULTS = ("kill", "restart", "leave", "join", "pause", "cut", "part", "rot")
+FAULTS = ("kill", "restart", "leave", "join", "pause", "stick", "cut", "part", "rot")
 
 
 class Scenario(msgspec.Struct, frozen=True):
