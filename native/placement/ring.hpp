@@ -2,6 +2,7 @@
 // Immutable after construction, so thread-safe; never blocks.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -32,10 +33,8 @@ class Ring {
     struct Point {
         std::uint64_t position;
         std::uint32_t node;
-        bool operator<(const Point& other) const {
-            // Indices are in the order of names, so that every member settles ties alike.
-            return position != other.position ? position < other.position : node < other.node;
-        }
+        // Indices are in the order of names, so that every member settles ties alike.
+        auto operator<=>(const Point&) const = default;
     };
 
     std::size_t slot(std::uint64_t position) const { return position >> shift_; }

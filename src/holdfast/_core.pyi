@@ -211,6 +211,11 @@ class Agent:
         For each co-owner: how many objects we hold that both of us own, and their digest.
         """
 
+    def short(self) -> int:
+        """
+        How many objects we own first that want more copies than there are nodes.
+        """
+
     def buckets_with(self, peer: int) -> list[int]:
         """
         The digest for one co-owner in 64 buckets, by the top 6 bits of xxh3_64.

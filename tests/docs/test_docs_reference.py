@@ -23,9 +23,10 @@ from holdfast.cli.config import Shown
 from holdfast.cli.main import app
 from holdfast.cli.plan.logs import read_events
 from holdfast.cli.session import NodeStatus, SessionStatus
+from holdfast.cluster.background import Up
 from holdfast.cluster.local import Node
 from holdfast.config import SETTINGS
-from holdfast.membership.view import Member, View
+from holdfast.membership.view import Member
 from holdfast.objects import Listing, ObjectInfo, Objects
 from holdfast.planner.events import AnyEvent
 from holdfast.planner.jobs import KINDS, SUCCEEDED
@@ -97,7 +98,7 @@ def test_every_command_is_documented_with_its_options(name: str) -> None:
 @pytest.mark.parametrize(
     ("command", "prefix", "struct"),
     [
-        ("up", "", View),
+        ("up", "", Up),
         ("up", "members[].", Member),
         ("status", "", SessionStatus),
         ("status", "nodes[].", NodeStatus),

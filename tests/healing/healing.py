@@ -65,7 +65,7 @@ class Inside:
         for agent in sessions.agents(self.cluster.directory):
             try:
                 self.client.stat(agent.member.address, key.encode(), deadline=1.0)
-            except (errors.NotFound, errors.TryAgain):
+            except (errors.NotFound, errors.TryAgain, errors.Damaged):
                 continue
             found.append(agent.member.node)
         return sorted(found)

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 BIN = Path(sys.executable).parent
 HOLDFAST = str(BIN / "holdfast")
+PAGES = Path(__file__).resolve().parents[2] / "docs/how-to"
 SIZES = {"HOLDFAST_MEMORY": "64 MiB", "HOLDFAST_DISK": "64 MiB"}
 
 
 def run(
-    *command: str, code: int = 0, environment: dict[str, str] | None = None, **more: str
+    *command: str,
+    code: int = 0,
+    environment: dict[str, str] | None = None,
+    cwd: Path | None = None,
+    **more: str,
 ) -> str:
     """Run a command; returns what it printed, or what it complained about."""
     done = subprocess.run(
         command,
         env=(environment or dict(os.environ)) | SIZES | more,
+        cwd=cwd,
         capture_output=True,
         text=True,
         timeout=90,
@@ -33,3 +40,9 @@ def holdfast(
 ) -> str:
     """Run `holdfast`."""
     return run(HOLDFAST, *arguments, code=code, environment=environment, **more)
+
+
+def from_page(page: str, language: str) -> list[str]:
+    """Code blocks of a page: what it says is run as it stands."""
+    text = (PAGES / page).read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)

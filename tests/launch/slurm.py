@@ -96,7 +96,7 @@ class Slurm:
         os.close(lifeline)
         self.environment = os.environ | {
             "SLURM_CONF": str(self.directory / "slurm.conf"),
-            "PATH": PATH,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{PATH}",
         }
         for name in [name for name in self.environment if name.startswith(("SLURM_JOB", "OMPI_"))]:
             del self.environment[name]
@@ -157,14 +157,6 @@ class Slurm:
             holder.wait(60)
             holder.stdout.close()
             wait_for(lambda: not self.command("squeue", "-h"), "jobs end")
-
-    def expand(self, job: str, node: str) -> None:
-        """Give a node to a job that runs, as a user does whose job has lost one."""
-        self.command(
-            "salloc", "-D", str(self.directory), "--nodes=1", f"--nodelist={node}",
-            f"--dependency=expand:{job}",
-            "sh", "-c", "scontrol update jobid=$SLURM_JOB_ID NumNodes=0",
-        )  # fmt: skip
 
     def processes(self) -> list[str]:
         """Processes of jobs that are left."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import ssh
-from programs import HOLDFAST, holdfast, run
+from programs import BIN, HOLDFAST, from_page, holdfast, run
 
 from holdfast import connect
 from holdfast.cluster import processes
@@ -134,3 +134,18 @@ def test_a_host_that_cannot_be_reached_is_named_and_none_stays(hosts: Hosts) -> 
 def test_a_command_that_is_not_there(hosts: Hosts) -> None:
     error = holdfast(*hosts.up, "--set", "ssh=no-such-ssh", code=2)
     assert "there is no command 'no-such-ssh'; set `ssh`" in error
+
+
+def test_the_host_file_of_the_page() -> None:
+    text, command = from_page("hosts.md", "text")[0], from_page("hosts.md", "bash")[0]
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        (directory / "hosts").write_text(text)
+        with ssh.server(directory, ["node01", "node02", "node03"]) as reach:
+            shell = ["bash", "-c", command]
+            path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+            said = run(*shell, cwd=directory, HOLDFAST_SSH=reach, PATH=path)
+            assert "3 agents are up" in said
+            again = ["bash", "-c", from_page("hosts.md", "bash")[2]]
+            assert "every node has an agent" in run(*again, cwd=directory, PATH=path)
+            holdfast("down")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from programs import BIN, HOLDFAST, holdfast, run
+from programs import BIN, HOLDFAST, from_page, holdfast, run
 
 from holdfast import connect
 
@@ -94,3 +94,16 @@ def test_if_one_host_fails_no_agent_stays(place: Path, two_hosts: list[str]) -> 
     in_the_way.unlink()
     assert error.count("the agent of beta did not start: cannot make the tier directory") == 1
     assert not list(place.glob("*/holdfast-*"))
+
+
+def test_the_commands_of_the_page(place: Path) -> None:
+    (place / "app.py").write_text("import holdfast; print(holdfast.connect())")
+    allow = dict.fromkeys(["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"], "1")
+    more = allow | {
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        "OMPI_MCA_btl_sm_backing_directory": str(place),
+    }
+    script = from_page("hosts.md", "bash")[1]
+    said = run("bash", "-e", "-c", script, cwd=place, **more)
+    assert "of 1 nodes>" in said
+    assert "has ended" in said

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import programs
 import pytest
+from programs import BIN, HOLDFAST, from_page
 from slurm import Slurm, missing, tasks, wait_for
 
 from holdfast.cluster import session as sessions
 
-BIN = Path(sys.executable).parent
-HOLDFAST = str(BIN / "holdfast")
 CLIENT = Path(__file__).parent / "client.py"
 
 pytestmark = pytest.mark.skipif(
@@ -34,17 +35,13 @@ def slurm() -> Iterator[Slurm]:
 def job(slurm: Slurm) -> Iterator[dict[str, str]]:
     """The environment of a shell in an allocation of all nodes."""
     with slurm.allocation(4, "--no-kill") as environment:
-        environment |= {"HOLDFAST_MEMORY": "64 MiB", "HOLDFAST_DISK": "64 MiB"}
         yield environment
         subprocess.run([HOLDFAST, "down"], env=environment, capture_output=True, timeout=60)
     assert not slurm.processes(), "agents outlive their job"
 
 
-def run(environment: dict[str, str], *command: str, code: int = 0) -> str:
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90)
-    assert done.returncode == code, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout if code == 0 else done.stderr
+def run(environment: dict[str, str], *command: str, code: int = 0, cwd: Path | None = None) -> str:
+    return programs.run(*command, code=code, environment=environment, cwd=cwd)
 
 
 def client(environment: dict[str, str], *arguments: str, nodes: int = 4) -> list[dict[str, str]]:
@@ -90,7 +87,7 @@ def test_a_job_has_an_agent_on_every_node_and_nothing_when_it_is_down(
     assert "nothing to end" in run(job, HOLDFAST, "down", code=3)
 
 
-def test_a_node_dies_and_returns(slurm: Slurm, job: dict[str, str]) -> None:
+def test_a_node_dies_and_returns(slurm: Slurm, job: dict[str, str], tmp_path: Path) -> None:
     run(job, HOLDFAST, "up")
     client(job, "put-and-get")
     slurm.kill("node3")
@@ -102,8 +99,8 @@ def test_a_node_dies_and_returns(slurm: Slurm, job: dict[str, str]) -> None:
 
     slurm.boot("node3")
     slurm.command("scontrol", "update", "nodename=node3", "state=resume")
-    slurm.expand(job["SLURM_JOB_ID"], "node3")
-    assert "started node3." in run(job, HOLDFAST, "up", "--missing")
+    said = run(job, "bash", "-e", "-c", from_page("slurm.md", "bash")[1], cwd=tmp_path)
+    assert "started node3." in said
     assert states(job) == dict.fromkeys(slurm.nodes, "up")
     assert sorted(answer["through"] for answer in client(job, "get", "node1")) == slurm.nodes
     run(job, HOLDFAST, "down")
@@ -119,20 +116,19 @@ def test_an_agent_that_was_killed_comes_back(slurm: Slurm, job: dict[str, str]) 
     assert len(client(job, "put-and-get")) == 4
 
 
-def test_the_session_of_a_batch_job(slurm: Slurm, tmp_path: Path) -> None:
-    script = tmp_path / "job.sh"
-    script.write_text(
-        "#!/bin/sh\nset -e\n"
-        f"{HOLDFAST} up --memory 64MiB --disk 64MiB\n"
-        f"srun --ntasks-per-node=1 {sys.executable} {CLIENT} put-and-get\n"
-        f"{HOLDFAST} down\n"
-    )
+def test_the_batch_script_of_the_page(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "job.sh").write_text(from_page("slurm.md", "bash")[0])
+    (tmp_path / "app.py").write_text(from_page("slurm.md", "py")[0])
     output = tmp_path / "output"
-    slurm.command("sbatch", "--nodes=3", f"--output={output}", str(script))
+    slurm.command("sbatch", f"--chdir={tmp_path}", f"--output={output}", str(tmp_path / "job.sh"))
     wait_for(lambda: not slurm.command("squeue", "-h"), "the job ends")
     text = output.read_text()
-    assert "with 3 nodes" in text
-    assert text.count('"through"') == 3
+    assert "with 3 nodes: SLURM_JOB_ID is set." in text
+    assert sorted(re.findall(r"^rank \d went through (node\d)$", text, re.MULTILINE)) == [
+        "node1",
+        "node2",
+        "node3",
+    ]
     assert "has ended" in text
 
 

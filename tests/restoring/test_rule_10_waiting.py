@@ -73,7 +73,7 @@ def test_the_wait_ends_when_they_come_back() -> None:
 
 @pytest.mark.parametrize(("apart", "waiting"), [(1.0, True), (100.0, False)])
 def test_deaths_count_together_if_they_are_close(apart: float, waiting: bool) -> None:
-    wait = Waiting(10.0)
+    wait = Waiting(10.0, 10.0)
     nodes = [f"n{i}" for i in range(6)]
     wait.viewed(frozenset(nodes), 0.0)
     for i in (5, 4, 3):
@@ -83,7 +83,7 @@ def test_deaths_count_together_if_they_are_close(apart: float, waiting: bool) ->
 
 def test_it_never_waits_longer_than_its_patience() -> None:
     """Not even if members come and go all the time."""
-    wait = Waiting(10.0)
+    wait = Waiting(10.0, 10.0)
     nodes = [f"n{i}" for i in range(6)]
     wait.viewed(frozenset(nodes), 0.0)
     now, waited = 0.0, 0.0

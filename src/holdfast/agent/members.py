@@ -28,6 +28,8 @@ from .holdings import CoreHoldings
 _REQUEST = msgspec.msgpack.Decoder(Request)
 _REPLY = msgspec.msgpack.Decoder(Reply)
 _encode = msgspec.msgpack.encode
+#: Deaths within so many periods count as one event.
+_AT_ONCE = 10
 _TIERS = {tier.value: tier for tier in (_core.Tier.MEMORY, _core.Tier.DISK)}
 
 
@@ -45,7 +47,11 @@ class Members:
         self._rng = random.Random(me.number)
         self._swim = Swim(me, View(), settings.probe_period)
         self._restorer = Restorer(
-            me.number, CoreHoldings(core), settings.restore_rate, settings.partition_wait
+            me.number,
+            CoreHoldings(core),
+            settings.restore_rate,
+            settings.partition_wait,
+            _AT_ONCE * settings.probe_period,
         )
         self._identity = 0
         self._news: list[Entry] = []  # that answers to probes carry

@@ -90,7 +90,8 @@ def missing(config: Config, count: int | None = None, only: str = "") -> Up:
             f"session {session.name!r} was started on another host; "
             "run `holdfast up --missing` there"
         )
-    config = _as_started(session.home.config, session.launcher, config)
+    asked = config.launcher != "auto" or bool(config.hostfile)
+    config = _as_started(session.home.config, session.launcher, config if asked else None)
     if config.launcher == OpenMPI.name:
         raise BadInput(
             "agents cannot be added by mpiexec; use `holdfast up --missing --hostfile FILE`"
@@ -110,7 +111,8 @@ def missing(config: Config, count: int | None = None, only: str = "") -> Up:
         error = launch.failure(outcome.failed)
         started = f"; started: {', '.join(sorted(outcome.ready))}" if outcome.ready else ""
         raise Unavailable(f"{error}{started}")
-    return Up(session.name, launcher.name, found.what, found.why, list(outcome.ready.values()))
+    why = found.why if asked else f"session {session.name!r} was started with {launcher.name!r}"
+    return Up(session.name, launcher.name, found.what, why, list(outcome.ready.values()))
 
 
 def down(config: Config) -> Down:
@@ -133,9 +135,9 @@ def down(config: Config) -> Down:
     return Down(config.session, [one.node for one in silent if one.number not in here])
 
 
-def _as_started(then: Config, launcher: str, now: Config) -> Config:
+def _as_started(then: Config, launcher: str, now: Config | None) -> Config:
     """Return the settings with which a session was started, but for how to reach its nodes."""
-    if now.launcher == "auto" and not now.hostfile:
+    if now is None:
         return replace(then, launcher=launcher)
     return replace(then, launcher=now.launcher, hostfile=now.hostfile, ssh=now.ssh)
 

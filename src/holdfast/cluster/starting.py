@@ -76,10 +76,10 @@ class Starter:
         return self._complaints(self._said()) if self._complaints else {}
 
     def last_words(self, node: str) -> str:
-        """Return the last line about a node, or the last of all."""
-        lines = [line.strip() for line in self._said().splitlines() if line.strip()]
+        """Return the most telling line about a node, or of all."""
+        lines = self._said().splitlines()
         about = [line for line in lines if node in line]
-        return (about or lines or [f"it said nothing; see {self.log}"])[-1]
+        return telling(about) or telling(lines) or f"it said nothing; see {self.log}"
 
     def _said(self) -> str:
         with self.log.open("rb") as file:
@@ -172,6 +172,13 @@ def collect(starters: Sequence[Starter], within: float) -> Outcome:
                 node, error=words if starter in late else starter.last_words(node)
             )
     return outcome
+
+
+def telling(lines: Sequence[str]) -> str:
+    """Return the last line that speaks of an error, or the last that says anything."""
+    lines = [line.strip() for line in lines if line.strip()]
+    errors = [line for line in lines if "error" in line.lower()]
+    return (errors or lines or [""])[-1]
 
 
 def _note(ready: Ready, starter: Starter, outcome: Outcome) -> None:

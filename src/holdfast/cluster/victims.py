@@ -60,7 +60,7 @@ class Victims:
     """Agents to kill, stop, resume and restart, and the networks between them, if they have any."""
 
     def __init__(
-        self, directory: Path, restart: Callable[[int], None], networks: Networks | None
+        self, directory: Path, restart: Callable[[int], object], networks: Networks | None
     ) -> None:
         self._directory = directory
         self._restart = restart

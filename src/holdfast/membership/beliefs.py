@@ -65,7 +65,7 @@ class Beliefs:
 
     def news_for(self, target: Member) -> list[Entry]:
         """Return what to tell now; a suspect is told first of all that it is one."""
-        news = self.gossip.take(3 * self.view.size.bit_length()) if len(self.gossip) else []
+        news = self.gossip.take(3 * self.view.size.bit_length()) if self.gossip.waiting else []
         if self._expires and target.number in self._expires:
             suspicion = self.view.get(target.number)
             if suspicion is not None and suspicion not in news:

@@ -50,7 +50,7 @@ class Peers:
             self._left -= 1
             self._place = (self._place + self._stride) % count
             member = self._at(self._place)
-            if member.number != self._own and self._view.is_live(member):
+            if member.number != self._own and not self._view.is_lost(member.number):
                 return member
         return None
 
@@ -64,7 +64,7 @@ class Peers:
         for _ in range(20 * count):  # each try finds somebody in at least a third of the cases
             member = self._at(int(rng.random() * total))
             number = member.number
-            if number == self._own or number in but or not self._view.is_live(member):
+            if number == self._own or number in but or self._view.is_lost(number):
                 continue
             if member not in chosen:
                 chosen.append(member)

@@ -135,7 +135,7 @@ class Swim:
         if target is not None:
             attempt = _Attempt(target, 1, helped=False)
             self._ask(attempt, None, beliefs.news_for(target), DIRECT_DEADLINE, out)
-        if len(self._gossip):
+        if self._gossip.waiting:
             self._gossip_to_some(out, rng)
         for number in beliefs.raised:
             self._tell_it_itself(number, out)
@@ -185,10 +185,8 @@ class Swim:
         self._compare(event.identity, known.member, out)
 
     def _exchanged(self, entries: list[Entry], out: list[Instruction], rng: Random) -> None:
-        for entry in entries:
+        for entry in self.view.unlike(entries):
             known = self.view.get(entry.member.number)
-            if known is entry:
-                continue
             if entry.member.number == self.member.number:
                 self._refute(entry, out, rng)
                 continue
@@ -212,21 +210,16 @@ class Swim:
     ) -> None:
         """Take news in; tell `sender` if it has not heard that its suspects took that back."""
         later: list[Entry] = []
-        for entry in entries:
+        for entry in self.view.unlike(entries):
             number = entry.member.number
             known = self.view.get(number)
-            if known is entry:
-                continue
             if number == self.member.number:
                 self._refute(entry, out, rng)
                 if entry.state is not State.ALIVE:
                     later.append(self._beliefs.own())
-            elif known is None or known.incarnation < entry.incarnation:
+            elif known is None or _beats(entry, known):
                 self._beliefs.take(entry)
-            elif known.incarnation == entry.incarnation:
-                if known.state < entry.state:
-                    self._beliefs.take(entry)
-            elif entry.state is not State.ALIVE:
+            elif entry.state is not State.ALIVE and entry.incarnation < known.incarnation:
                 later.append(known)
         if later and sender is not None:
             teller = self.view.get(sender)  # the news may have told who it is
@@ -249,7 +242,7 @@ class Swim:
         if identity == self.view.identity:
             self._agreed = tick
         elif self._synced != tick:
-            pending = len(self._gossip)
+            pending = len(self._gossip.waiting)
             longest = SYNC_ANYWAY * self._beliefs.patience()
             if pending == 0 or pending > MOST or tick - max(self._agreed, self._synced) > longest:
                 self._synced = tick

@@ -84,26 +84,30 @@ class View:
         self._latest: dict[str, Member] = {}  # by node
         self._gone: set[int] = set(base._gone) if base else set()  # numbers of those lost
         self._live: list[Member] | None = base.live() if base else None
-        self._size = base.size if base else 0
-        self._identity = base.identity if base else 0
+        #: How many members live.
+        self.size: int = base.size if base else 0
+        #: A hash of the live members: equal for views that agree on them. It is the exclusive or
+        #: of their hashes, so that a change costs the same in any cluster.
+        self.identity: int = base.identity if base else 0
         self.merge(entries)
-
-    @property
-    def identity(self) -> int:
-        """A hash of the live members: equal for views that agree on them.
-
-        It is the exclusive or of their hashes, so that a change costs the same in any cluster.
-        """
-        return self._identity
-
-    @property
-    def size(self) -> int:
-        """How many members live."""
-        return self._size
 
     def merge(self, entries: Iterable[Entry]) -> list[Entry]:
         """Take in `entries` and return those that were news."""
         return [entry for entry in entries if self._take(entry)]
+
+    def unlike(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Return those of `entries` that are more or less than is known; most news is neither."""
+        held = self._entries
+        found = []
+        for entry in entries:
+            known = held.get(entry.member.number)
+            if known is not entry and (
+                known is None
+                or known.state is not entry.state
+                or known.incarnation != entry.incarnation
+            ):
+                found.append(entry)
+        return found
 
     def get(self, number: int) -> Entry | None:
         """Return what is known of member `number`."""
@@ -154,6 +158,10 @@ class View:
         number = member.number
         return number not in self._gone and self.get(number) is not None
 
+    def is_lost(self, number: int) -> bool:
+        """Whether member `number` died or gave way to a later one of its node."""
+        return number in self._gone
+
     def encode(self) -> bytes:
         """Write the whole view as a message."""
         return encode(self.entries())
@@ -174,8 +182,8 @@ class View:
         after = self.node(member.node)
         if before is not after:
             for changed in filter(None, (before, after)):
-                self._identity ^= xxh3_64(changed.number.to_bytes(8, "little"))
-            self._size += (after is not None) - (before is not None)
+                self.identity ^= xxh3_64(changed.number.to_bytes(8, "little"))
+            self.size += (after is not None) - (before is not None)
             self._live = None
         return True
 

@@ -94,17 +94,19 @@ class Restorer:
     """One member's part in restoring, trimming and forgetting.
 
     `rate` is how many bytes per second it fetches at most, `patience` how long it waits when more
-    than a third of the nodes vanish at once, in seconds.
+    than a third of the nodes vanish at once, in seconds; `at_once` is within so many.
     """
 
-    def __init__(self, me: int, holdings: Holdings, rate: float, patience: float) -> None:
+    def __init__(
+        self, me: int, holdings: Holdings, rate: float, patience: float, at_once: float = 3.0
+    ) -> None:
         self._me = me
         self._holdings = holdings
         self._owners: Owners | None = None
         self._others: list[Member] = []
         self._ask = Asking()
         self._pulling = Pulling(rate)
-        self._waiting = Waiting(patience)
+        self._waiting = Waiting(patience, at_once)
         self._comparing = Comparing(me, holdings, self._ask, self._lack)
         self._trimming = Trimming(me, holdings, self._ask)
         self._dropping = Dropping(holdings, self._ask)

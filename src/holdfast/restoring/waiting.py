@@ -6,15 +6,17 @@ Copying what they hold would fill our memory with what comes back when the cut i
 
 from __future__ import annotations
 
-#: Deaths within this time count as one event, in seconds.
-_AT_ONCE = 15.0
-
 
 class Waiting:
-    """Watches who vanishes; `patience` is how long restoring waits for them."""
+    """Watches who vanishes; `patience` is how long restoring waits for them.
 
-    def __init__(self, patience: float) -> None:
+    Deaths that follow one another within `at_once` count as one event. A cut is noticed by
+    everybody within a few periods; who dies later dies by itself.
+    """
+
+    def __init__(self, patience: float, at_once: float) -> None:
         self._patience = patience
+        self._at_once = min(at_once, patience)
         self._live: frozenset[str] = frozenset()
         self._vanished: dict[str, float] = {}
         self._until = 0.0
@@ -22,7 +24,7 @@ class Waiting:
     def viewed(self, live: frozenset[str], now: float) -> None:
         """Take note of the nodes that live now."""
         if not self.left(now):  # while it waits, those it waits for are not forgotten
-            old = now - min(_AT_ONCE, self._patience)
+            old = now - self._at_once
             self._vanished = {n: since for n, since in self._vanished.items() if since > old}
         self._vanished |= dict.fromkeys(self._live - live, now)
         self._vanished = {n: since for n, since in self._vanished.items() if n not in live}

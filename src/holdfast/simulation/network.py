@@ -201,7 +201,7 @@ class Network:
             self._fail_later(call)
             return
         when = self.now + self.travel()
-        self.at(when, None, self._arrive, call)
+        heappush(self._events, (when, next(self._order), None, self._arrive, call))
         if when > call.expires:
             self._fail_later(call)
         if self.duplication and self.rng.random() < self.duplication:

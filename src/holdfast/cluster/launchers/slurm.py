@@ -12,7 +12,7 @@ from pathlib import Path
 from ...config import Config
 from ...errors import BadInput, HoldfastError
 from ..settings import Orders
-from ..starting import AGENT, Started, Starter
+from ..starting import AGENT, Started, Starter, telling
 from .base import Alone, Environment, Found
 
 #: What srun takes over from its environment is meant for another step, but for these.
@@ -84,10 +84,10 @@ class Slurm(Alone):
 
     def _complaints(self, said: str) -> dict[str, str]:
         """Return the nodes that srun says have failed; it goes on with the others."""
-        of_agents = [line for line in said.splitlines() if line and not line.startswith("srun:")]
-        last = f"; {of_agents[-1]}" if of_agents else ""
+        of_agents = [line for line in said.splitlines() if not line.startswith("srun:")]
+        last = telling(of_agents)
         return {
-            node: words + last
+            node: f"{words}; {last}" if last else words
             for nodes, words in _TASKS_FAILED.findall(said)
             for node in self._expand(nodes)
         }
