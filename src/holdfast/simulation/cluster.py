@@ -30,7 +30,7 @@ class Cluster:
         self.stuck: set[str] = set()  # whose Python loop stands still
         self.cuts = 0
         self.pulls = 0
-        self.checkers = Checkers(lambda: self.wire.now, scenario.deadlines)
+        self.checkers = Checkers(lambda: self.wire.now, scenario.deadlines, scenario.capacity)
         self.calls: list[Call] = []
         self._agent_class = agent
         self._trace = blake2b(digest_size=8)
@@ -47,6 +47,7 @@ class Cluster:
             deadline=scenario.deadline,
             patience=scenario.patience,
         )
+        self.faults()
         self.clients: list[Client] = []
         for i in range(scenario.clients):
             self.clients.append(self.connect(f"client{i}", self.rng.choice(self.nodes)))
