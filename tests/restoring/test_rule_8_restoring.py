@@ -182,8 +182,23 @@ def test_a_pair_that_never_agrees_does_not_hold_up_the_others() -> None:
     assert some.holders(good) == {"n0", "n2"}
     assert some.holders(bad) == {"n0"}
     some.members["n1"].store.capacity = 10**9
-    some.tick(5)
+    some.tick(25)
     assert some.holders(bad) == {"n0", "n1"}
+
+
+def test_what_finds_no_room_is_tried_now_and_then_and_counted_all_the_time() -> None:
+    some = Some(2)
+    for key in KEYS:
+        some.put("n0", key)
+    some.members["n1"].store.capacity = 0
+    some.tick(200)  # fifty seconds
+    assert len(KEYS) * 8 <= len(some.pulls) <= len(KEYS) * 11
+    status = some.members["n1"].restorer.status(some.now)
+    assert (status.lacking, status.lacking_bytes) == (len(KEYS), 10 * len(KEYS))
+    some.members["n1"].store.capacity = 10**9
+    some.tick(25)
+    assert all_in_place(some)
+    assert some.members["n1"].restorer.status(some.now).lacking == 0
 
 
 def test_two_versions_of_a_key_are_counted_and_left_alone() -> None:

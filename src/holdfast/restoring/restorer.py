@@ -124,7 +124,7 @@ class Restorer:
             case Pulled(ticket, size):
                 self._pulling.done(ticket, size)
             case Failed(ticket):
-                self._pulling.failed(ticket)
+                self._pulling.failed(ticket, now)
                 self._ask.answered(ticket, None)
         return self._instructions(now)
 
