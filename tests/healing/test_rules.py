@@ -114,6 +114,7 @@ def test_rule_8_lost_copies_come_back_by_themselves(
             five.kill(victim)
             wait_for(lambda: all(len(inside.holders(key)) == 2 for key in KEYS))
             wait_for(lambda others=others: inside.settled(others))
+            time.sleep(1.5)  # two of five within ten periods would be taken for a cut
         moved = sum(inside.status(node).restoring.restored_bytes for node in (0, 1, 3))
         assert moved >= lost
         for key, value in data.items():

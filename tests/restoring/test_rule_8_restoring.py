@@ -36,7 +36,7 @@ def test_after_a_death_exactly_the_lost_copies_move(copies: int) -> None:
     assert Counter(some.pulls) == Counter((name, key) for key in lost for name in new[key])
     status = [one.restorer.status(some.now) for name, one in some.members.items() if name != "n2"]
     assert sum(s.restored_bytes for s in status) == 10 * len(lost)
-    assert all(s.lacking == s.lacking_bytes == s.unequal == s.conflicts == 0 for s in status)
+    assert all(s.lacking == s.lacking_bytes == s.unmet == s.conflicts == 0 for s in status)
 
 
 def test_quiet_members_compare_one_pair_now_and_then() -> None:
@@ -182,8 +182,23 @@ def test_a_pair_that_never_agrees_does_not_hold_up_the_others() -> None:
     assert some.holders(good) == {"n0", "n2"}
     assert some.holders(bad) == {"n0"}
     some.members["n1"].store.capacity = 10**9
-    some.tick(5)
+    some.tick(25)
     assert some.holders(bad) == {"n0", "n1"}
+
+
+def test_what_finds_no_room_is_tried_now_and_then_and_counted_all_the_time() -> None:
+    some = Some(2)
+    for key in KEYS:
+        some.put("n0", key)
+    some.members["n1"].store.capacity = 0
+    some.tick(200)  # fifty seconds
+    assert len(KEYS) * 8 <= len(some.pulls) <= len(KEYS) * 11
+    status = some.members["n1"].restorer.status(some.now)
+    assert (status.lacking, status.lacking_bytes) == (len(KEYS), 10 * len(KEYS))
+    some.members["n1"].store.capacity = 10**9
+    some.tick(25)
+    assert all_in_place(some)
+    assert some.members["n1"].restorer.status(some.now).lacking == 0
 
 
 def test_two_versions_of_a_key_are_counted_and_left_alone() -> None:
@@ -220,4 +235,4 @@ def test_an_answer_to_an_earlier_view_does_not_count_as_agreement() -> None:
     some.tick()
     some.see(some.members, by=["n0"])
     assert some.release() == 2
-    assert one.restorer.status(some.now).unequal == 2
+    assert one.restorer.status(some.now).unmet == 2

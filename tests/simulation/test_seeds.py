@@ -41,6 +41,7 @@ def keep_their_promises(runs: Sequence[Sequence[str]]) -> list[str]:
     return printed
 
 
+@pytest.mark.timeout(1200)
 def test_a_thousand_seeds() -> None:
     keep_their_promises(
         [("--seed", "0", "--seeds", "500"), ("--seed", "500", "--seeds", "500")],

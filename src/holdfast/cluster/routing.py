@@ -67,10 +67,13 @@ class Routing:
 
     def merge(self, entries: list[Entry]) -> bool:
         """Merge what a member knows; tells whether it changed who lives."""
-        for entry in self._view.merge(entries):
+        news = self._view.merge(entries)
+        for entry in news:
             if entry.state is State.ALIVE:  # it has spoken for itself since it failed us
                 self._avoided.remove(entry.member.number)
         if self._view.identity == self._routes.owners.identity:
+            if news:  # perhaps of somebody who came and died without our having heard of it
+                self._routes.lost = self._view.lost()
             return False
         self._routes = _Routes(self._view, self._virtual_nodes)
         return True

@@ -41,7 +41,7 @@ def sides(nodes: Sequence[int], cuts: Collection[tuple[int, int]]) -> list[set[i
 
 
 def _restores(status: RestoreStatus) -> bool:
-    return bool(status.lacking or status.unequal or status.waits)
+    return bool(status.lacking or status.unmet or status.waits)
 
 
 class Victims:

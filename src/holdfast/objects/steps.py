@@ -7,7 +7,8 @@ Each yields a step, is sent what came of it, or has the error thrown into it. Wh
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -29,6 +30,8 @@ from ..membership.view import Member
 
 #: Between two looks for a change of view, in seconds.
 _PAUSE = 0.05
+#: So many owners are asked again before an object counts as not found.
+_AGAIN = 2
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -99,7 +102,7 @@ class Client:
         while True:
             missing: list[str] = []
             view = self._routing.owners.identity
-            for member in self._routing.candidates(key, self._clock(), local_first):
+            for member in self._candidates(key, local_first):
                 try:
                     return (yield Look(member))
                 except Dropped:
@@ -117,10 +120,14 @@ class Client:
                 break  # else there are members that we did not know
         missing += [f"{member.node} (lost)" for member in self._routing.lost]
         if missing:
-            raise Unavailable(
-                f"{show(key)} was not found, but {', '.join(missing)} may have held it"
-            )
+            names = ", ".join(dict.fromkeys(missing))
+            raise Unavailable(f"{show(key)} was not found, but {names} may have held it")
         raise NotFound(f"{show(key)} is on no node")
+
+    def _candidates(self, key: bytes, local_first: bool) -> Iterator[Member]:
+        yield from self._routing.candidates(key, self._clock(), local_first)
+        # Once more: what moved while we asked around is with its owners by now.
+        yield from islice(self._routing.candidates(key, self._clock()), _AGAIN)
 
     def put(self, key: bytes, copies: int) -> Steps:
         """Store an object at all its owners (rules 4 and 5)."""

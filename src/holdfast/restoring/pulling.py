@@ -11,6 +11,9 @@ from .holdings import Held
 
 #: So many copies are fetched at the same time; small ones are bound by round trips.
 _PARALLEL = 8
+#: What could not be fetched from anybody is left alone for so many seconds: where a store is full
+#: the same copies would otherwise be begun over and over.
+_REST = 5.0
 
 
 class Lack(msgspec.Struct):
@@ -18,6 +21,7 @@ class Lack(msgspec.Struct):
 
     held: Held
     sources: list[int]
+    failed: set[int] = set()  # of those that were asked lately
 
 
 class Pulling:
@@ -28,8 +32,9 @@ class Pulling:
         self._allowance = rate
         self._grown = 0.0
         self._lacks: dict[bytes, Lack] = {}
-        self._queue: deque[bytes] = deque()  # keys whose fetch does not run
+        self._queue: deque[bytes] = deque()  # keys to be fetched
         self._running: dict[int, bytes] = {}  # keys by ticket
+        self._resting: dict[bytes, float] = {}  # until when, in that order
         self.lacking_bytes = 0
         self.bytes = 0  # fetched so far
         self.copies = 0
@@ -43,6 +48,8 @@ class Pulling:
             self.lacking_bytes += held.size
         elif source not in lack.sources:
             lack.sources.append(source)
+            if source not in lack.failed and self._resting.pop(held.key, None) is not None:
+                self._queue.append(held.key)
 
     def start(
         self,
@@ -58,6 +65,11 @@ class Pulling:
         self._allowance += (now - self._grown) * self._rate
         self._allowance = min(self._allowance, self._rate)  # a second's worth at most
         self._grown = now
+        while self._resting and next(iter(self._resting.values())) <= now:
+            key = next(iter(self._resting))
+            del self._resting[key]
+            self._lacks[key].failed.clear()
+            self._queue.append(key)
         while self._queue and len(self._running) < _PARALLEL and self._allowance > 0:
             key = self._queue.popleft()
             lack = self._lacks[key]
@@ -78,17 +90,24 @@ class Pulling:
             self.bytes += size
             self.copies += 1
 
-    def failed(self, ticket: int) -> None:
-        """One did not arrive: its next source is asked, if there is one."""
+    def failed(self, ticket: int, now: float, gone: bool = False) -> None:
+        """One did not arrive: its next source is asked, if there is one.
+
+        `gone`: the source has it no more, most likely because it was dropped.
+        """
         key = self._running.pop(ticket, None)
         if key is None:
             return
         lack = self._lacks[key]
-        lack.sources.pop(0)
+        source = lack.sources.pop(0)
+        if not gone:
+            lack.failed.add(source)
         if lack.sources:
             self._queue.append(key)
-        else:  # the next comparison knows whether it is still to be had
+        elif not lack.failed:
             self._forget(key)
+        else:  # the next comparison knows whether it is still to be had
+            self._resting[key] = now + _REST
 
     def _forget(self, key: bytes) -> None:
         self.lacking_bytes -= self._lacks.pop(key).held.size

@@ -22,6 +22,7 @@ from ..restoring.restorer import Pull, Restorer
 from .members import PERIOD, SimulatedMember
 from .messages import (
     DONE,
+    AgedAnswer,
     DoubtMessage,
     DropMessage,
     Found,
@@ -71,6 +72,9 @@ class Agent(SimulatedMember):
     ) -> None:
         self._settings = settings
         self._watch = watch
+        self._stuck = False
+        self._held: list[tuple[Callable[[Any], None], Any]] = []  # what waits for the Python loop
+        self._beat = network.now
         self.owners: Owners | None = None
         self.store = self.store_class(member.number, capacity, self._changes)
         self.restorer = self.restorer_class(
@@ -93,6 +97,8 @@ class Agent(SimulatedMember):
 
     def step(self, event: membership.Event) -> None:
         """Let the machine of membership take an event in; other members are other owners."""
+        if self._waits(self.step, event):
+            return
         super().step(event)
         if self.owners is None or self.swim.view.identity != self.owners.identity:
             self._place()
@@ -104,7 +110,28 @@ class Agent(SimulatedMember):
         self._watch(self, "viewed", b"")
         self._restoring(restoring.Viewed(self.owners, view.live()))
 
+    # ---- the Python loop -----------------------------------------------------------------------
+
+    def stick(self) -> None:
+        """Let the Python loop stand still; the core goes on."""
+        self._stuck = True
+
+    def go_on(self) -> None:
+        """Let the Python loop go on with all that waits for it."""
+        self._stuck = False
+        held, self._held = self._held, []
+        for action, argument in held:
+            self._network.at(self._network.now, self.process, action, argument)
+
+    def _waits(self, action: Callable[[Any], None], argument: Any) -> bool:
+        if self._stuck:
+            self._held.append((action, argument))
+        return self._stuck
+
     def _tick(self, _: object) -> None:
+        if self._waits(self._tick, _):
+            return
+        self._beat = self._network.now
         super()._tick(_)
         if self._network.rng.random() < _SCRUB * PERIOD:
             for key in list(self.store.objects):
@@ -114,9 +141,26 @@ class Agent(SimulatedMember):
     def _changes(self, what: str, key: bytes) -> None:
         self._watch(self, what, key)
 
+    def _probed(self, call: Call) -> None:
+        """Answer a probe, as the core does: at once, and with the age of the Python loop."""
+        identity, message = self.swim.view.identity, call.message
+        if call.open:
+            age = self._network.now - self._beat
+            call.answer(AgedAnswer(identity, self.swim.news, age))
+        if message.news or message.identity != identity:
+            self.step(membership.Heard(message.news, message.identity, message.sender))
+
+    def _settled(self, answer: Any, ticket: int) -> None:
+        if answer is None:
+            self.step(membership.Failed(ticket))
+        else:
+            self.step(membership.Answered(ticket, answer.news, answer.identity, answer.age))
+
     # ---- restoring -----------------------------------------------------------------------------
 
     def _restoring(self, event: restoring.Event) -> None:
+        if self._waits(self._restoring, event):
+            return
         network = self._network
         for instruction in self.restorer.step(event, network.now, network.rng):
             if isinstance(instruction, Ask):
@@ -180,7 +224,8 @@ class Agent(SimulatedMember):
             self._restoring(restoring.Pulled(pull.ticket, pull.held.size))
 
     def _restore(self, call: Call) -> None:
-        call.answer(self.restorer.answer(call.message.request))
+        if not self._waits(self._restore, call):
+            call.answer(self.restorer.answer(call.message.request))
 
     # ---- objects -------------------------------------------------------------------------------
 
@@ -256,12 +301,19 @@ class Agent(SimulatedMember):
     # ---- views ---------------------------------------------------------------------------------
 
     def _view(self, call: Call) -> None:
-        call.answer(self.swim.view.entries())
+        if not self._waits(self._view, call):
+            call.answer(self.swim.view.entries())
+
+    def _exchange(self, call: Call) -> None:
+        if not self._waits(self._exchange, call):
+            super()._exchange(call)
 
     def _join(self, call: Call) -> None:
-        self.step(membership.Exchanged(call.message.entries))
-        call.answer(self.swim.view.entries())
+        if not self._waits(self._join, call):
+            self.step(membership.Exchanged(call.message.entries))
+            call.answer(self.swim.view.entries())
 
     def _doubt(self, call: Call) -> None:
-        self.step(membership.Doubt(call.message.number))
-        call.answer(DONE)
+        if not self._waits(self._doubt, call):
+            self.step(membership.Doubt(call.message.number))
+            call.answer(DONE)

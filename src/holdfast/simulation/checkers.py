@@ -9,11 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ..errors import (
-    Dropped,
-    KeyExists,
-    NotFound,
-)
+from ..errors import Dropped, Full, KeyExists, NotEnoughNodes, NotFound, TryAgain
 from .history import Call, Record, Violation
 
 #: A confirmation that is this old may still let a copy be trimmed, so a death counts as long.
@@ -23,9 +19,12 @@ _CONFIRMED = 6.0
 class Checkers:
     """Follows all that happens and raises `Violation` at once where a promise is broken."""
 
-    def __init__(self, clock: Callable[[], float], deadlines: dict[str, float]) -> None:
+    def __init__(
+        self, clock: Callable[[], float], deadlines: dict[str, float], capacity: int
+    ) -> None:
         self._clock = clock
         self._deadlines = deadlines
+        self._capacity = capacity  # of each store
         self._nodes: dict[int, str] = {}  # by member
         self.records: dict[bytes, Record] = {}
         self.calm_since = 0.0  # since when there was no fault; infinite while there is one
@@ -102,6 +101,11 @@ class Checkers:
             raise Violation(f"right answer: {call}, but nobody dropped it")
         if isinstance(error, KeyExists) and not record.contested and record.drop_began is None:
             raise Violation(f"right answer: {call}, but nobody put other bytes")
+        if isinstance(error, Full) and sum(r.size for r in self.records.values()) <= self._capacity:
+            raise Violation(f"right answer: {call}, but all objects fit one store")
+        undisturbed = self.calm_since == self.stable_since == 0
+        if undisturbed and isinstance(error, TryAgain) and not isinstance(error, NotEnoughNodes):
+            raise Violation(f"right answer: {call}, but nothing ever failed")
         if isinstance(error, NotFound) and not isinstance(error, Dropped):
             acknowledged = min(record.acknowledged.values(), default=math.inf)
             promised = acknowledged <= began and record.drop_began is None and not record.rotted

@@ -27,9 +27,10 @@ class Cluster:
         self.agents: dict[str, Agent] = {}
         self.nodes = [f"n{i}" for i in range(scenario.nodes)]
         self.paused: set[str] = set()
+        self.stuck: set[str] = set()  # whose Python loop stands still
         self.cuts = 0
         self.pulls = 0
-        self.checkers = Checkers(lambda: self.wire.now, scenario.deadlines)
+        self.checkers = Checkers(lambda: self.wire.now, scenario.deadlines, scenario.capacity)
         self.calls: list[Call] = []
         self._agent_class = agent
         self._trace = blake2b(digest_size=8)
@@ -46,6 +47,7 @@ class Cluster:
             deadline=scenario.deadline,
             patience=scenario.patience,
         )
+        self.faults()
         self.clients: list[Client] = []
         for i in range(scenario.clients):
             self.clients.append(self.connect(f"client{i}", self.rng.choice(self.nodes)))
@@ -56,6 +58,7 @@ class Cluster:
         """End an agent without a word."""
         agent = self.agents.pop(node)
         self.paused.discard(node)
+        self.stuck.discard(node)
         self.note("killed", node)
         self.wire.kill(agent.member.address)
         self.checkers.killed(agent.member.number)
@@ -72,7 +75,7 @@ class Cluster:
         seeds = [
             agent
             for name, agent in self.agents.items()
-            if name not in self.paused and self.wire.reaches(node, name)
+            if name not in self.paused | self.stuck and self.wire.reaches(node, name)
         ]
         if not seeds:
             return False
@@ -96,6 +99,21 @@ class Cluster:
             self.paused.remove(node)
             self.note("resumed", node)
             self.wire.resume(self.agents[node].member.address)
+            self.faults()
+
+    def stick(self, node: str) -> None:
+        """Let the Python loop of an agent stand still."""
+        self.stuck.add(node)
+        self.note("stuck", node)
+        self.agents[node].stick()
+        self.faults()
+
+    def unstick(self, node: str) -> None:
+        """Let the Python loop of an agent go on."""
+        if node in self.stuck:
+            self.stuck.remove(node)
+            self.note("goes on", node)
+            self.agents[node].go_on()
             self.faults()
 
     def cut(self, sources: list[str], targets: list[str], both_ways: bool) -> None:
@@ -124,7 +142,7 @@ class Cluster:
     def faults(self) -> None:
         """Tell the checkers whether a fault is in force."""
         lossy = self.wire.loss > 0 or self.scenario.slow
-        self.checkers.faults(bool(self.cuts or self.paused or lossy))
+        self.checkers.faults(bool(self.cuts or self.paused or self.stuck or lossy))
 
     # ---- what clients do -----------------------------------------------------------------------
 

@@ -23,6 +23,8 @@ class Faults:
         cluster = self._cluster
         for node in sorted(cluster.paused):
             cluster.resume(node)
+        for node in sorted(cluster.stuck):
+            cluster.unstick(node)
         cluster.wire.loss = cluster.wire.duplication = 0.0
         cluster.wire.delay = (0.001, 0.01)
         cluster.heal()
@@ -42,7 +44,7 @@ class Faults:
     def _someone(self) -> str | None:
         """Choose a node whose agent runs; the last two are left in peace."""
         cluster = self._cluster
-        running = [node for node in cluster.agents if node not in cluster.paused]
+        running = [n for n in cluster.agents if n not in cluster.paused | cluster.stuck]
         return self._rng.choice(running) if len(running) > 2 else None
 
     def _kill(self, _: object) -> None:
@@ -81,6 +83,15 @@ class Faults:
     def _resume(self, node: object) -> None:
         assert isinstance(node, str)
         self._cluster.resume(node)
+
+    def _stick(self, _: object) -> None:
+        if node := self._someone():
+            self._cluster.stick(node)
+            self._later(1, 30, self._unstick, node)
+
+    def _unstick(self, node: object) -> None:
+        assert isinstance(node, str)
+        self._cluster.unstick(node)
 
     def _cut(self, _: object) -> None:
         """One way only."""

@@ -79,6 +79,14 @@ class Found(msgspec.Struct, frozen=True):
     content: bytes
 
 
+class AgedAnswer(msgspec.Struct, frozen=True):
+    """The answer to a probe."""
+
+    identity: int
+    news: list[Entry]
+    age: float  # of the Python loop
+
+
 class Refusal(msgspec.Struct, frozen=True):
     """An error, and the address where it happened."""
 

@@ -26,8 +26,10 @@ class _HastyTrimming(Trimming):
 
 
 class _HastyRestorer(Restorer):
-    def __init__(self, me: int, holdings: Holdings, rate: float, patience: float) -> None:
-        super().__init__(me, holdings, rate, patience)
+    def __init__(
+        self, me: int, holdings: Holdings, rate: float, patience: float, at_once: float = 3.0
+    ) -> None:
+        super().__init__(me, holdings, rate, patience, at_once)
         self._trimming = _HastyTrimming(me, holdings, self._ask)
 
 

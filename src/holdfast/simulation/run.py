@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import msgspec
 
 from . import quiet
@@ -37,6 +39,8 @@ def run(scenario: Scenario, agent: type[Agent] = Agent) -> Outcome:
     except Violation as broken:
         violation = str(broken)
         cluster.note("violation", violation)
+    except Exception:  # whatever it is, the seed that shows it must be known
+        violation = f"no crash: {traceback.format_exc()}"
     return Outcome(cluster.trace(), violation, len(cluster.calls), cluster.wire.now)
 
 

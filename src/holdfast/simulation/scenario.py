@@ -7,7 +7,7 @@ from random import Random
 import msgspec
 
 #: Kinds of faults; a seed has some of them.
-FAULTS = ("kill", "restart", "leave", "join", "pause", "cut", "part", "rot")
+FAULTS = ("kill", "restart", "leave", "join", "pause", "stick", "cut", "part", "rot")
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -17,6 +17,7 @@ class Scenario(msgspec.Struct, frozen=True):
     nodes: int
     spares: int  # of the nodes
     clients: int
+    threads: int  # of each client
     length: float  # until everything is mended
     delay: tuple[float, float]
     loss: float
@@ -52,6 +53,7 @@ def draw(seed: int, nodes: int = 0, verbose: bool = False) -> Scenario:
         nodes=nodes or drawn,
         spares=int(rng.random() < 0.15),
         clients=rng.randint(2, 3),
+        threads=rng.choice((1, 1, 2)),
         length=rng.uniform(15, 40),
         delay=(0.001, rng.choice((0.01, 0.05, 0.2, 0.6))),
         loss=rng.choice((0.0, 0.0, 0.0, 0.01, 0.05)),

@@ -13,7 +13,7 @@ _HOT = 0.4
 
 
 class Workload:
-    """Lets every client call, one call after the other, until it is told to stop."""
+    """Lets every thread of every client call, one call after the other, until it is to stop."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -22,7 +22,7 @@ class Workload:
         self._stopped = False
         self._number = 0
         self.running = 0
-        for client in cluster.clients:
+        for client in cluster.clients * cluster.scenario.threads:
             self._next(client)
 
     def stop(self) -> None:

@@ -1,0 +1,164 @@
+"""What a client does, step by step: the cases that simulated seeds brought to light."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.cluster.routing import Routing
+from holdfast.errors import DeadlineMissed, NotEnoughNodes, NotFound, Unavailable
+from holdfast.membership.view import Entry, Member, State, View
+from holdfast.objects.steps import Client, Doubt, Drop, Look, Refresh, Step, Steps
+
+KEY = b"key"
+
+
+def member(number: int, role: str = "compute", node: str = "") -> Member:
+    return Member(node or f"n{number}", number, number, f"a{number}", f"s{number}", 1, role)
+
+
+def entries(count: int, dead: tuple[int, ...] = ()) -> list[Entry]:
+    states = [State.DEAD if n in dead else State.ALIVE for n in range(count)]
+    return [Entry(member(n), 0, state) for n, state in enumerate(states)]
+
+
+class Driven:
+    """A client whose steps are answered by a function."""
+
+    def __init__(self, known: list[Entry]) -> None:
+        self.now = 0.0
+        self.routing = Routing(View(known), 10, "n0", ("n0",), avoid=5.0)
+        self.client = Client(self.routing, lambda: self.now, random.Random(1), patience=10.0)
+        self.done: list[Step] = []
+
+    def drive(self, steps: Steps, answer: Callable[[Step], Any]) -> Any:
+        try:
+            step = next(steps)
+            while True:
+                self.done.append(step)
+                try:
+                    result = answer(step)
+                except Exception as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(result)
+        except StopIteration as end:
+            return end.value
+
+    def looked(self) -> list[str]:
+        return [step.member.node for step in self.done if isinstance(step, Look)]
+
+
+def test_what_moved_to_its_owners_while_others_were_asked_is_found() -> None:
+    driven = Driven(entries(5))
+    owner = driven.routing.owners.of(KEY, 1)[0].node
+
+    def answer(step: Step) -> object:
+        if isinstance(step, Look):
+            if step.member.node == owner and len(driven.looked()) > 1:
+                return "found"
+            raise NotFound("not here")
+        return False
+
+    assert driven.drive(driven.client.find(KEY), answer) == "found"
+    assert sorted(driven.looked()[:5]) == [f"n{i}" for i in range(5)]
+
+
+def test_not_found_only_if_nobody_was_lost_and_everybody_answered() -> None:
+    def missing(step: Step) -> bool:
+        if isinstance(step, Look):
+            raise NotFound("not here")
+        return False
+
+    driven = Driven(entries(3))
+    with pytest.raises(NotFound):
+        driven.drive(driven.client.find(KEY), missing)
+    driven.routing.merge([Entry(member(7), 0, State.DEAD)])  # we never knew that it lived
+    with pytest.raises(Unavailable, match=r"n7 \(lost\)"):
+        driven.drive(driven.client.find(KEY), missing)
+
+    def silent(step: Step) -> bool:
+        if isinstance(step, Look) and step.member.node == "n1":
+            raise DeadlineMissed("no answer")
+        return missing(step)
+
+    driven = Driven(entries(3))
+    with pytest.raises(Unavailable, match="but n1 may have held it"):
+        driven.drive(driven.client.find(KEY), silent)
+    assert any(isinstance(step, Doubt) for step in driven.done)
+
+
+def test_a_view_that_another_thread_brought_in_is_looked_through_too() -> None:
+    driven = Driven(entries(2))
+
+    def answer(step: Step) -> object:
+        if isinstance(step, Look):
+            if step.member.node == "n2":
+                return "found"
+            raise NotFound("not here")
+        assert isinstance(step, Refresh)
+        driven.routing.merge(entries(3))  # by the other thread; our own refresh brings nothing
+        return False
+
+    assert driven.drive(driven.client.find(KEY), answer) == "found"
+
+
+def test_a_drop_needs_an_owner() -> None:
+    known = [Entry(member(0, "spare"), 0, State.ALIVE), Entry(member(1), 0, State.DEAD)]
+    driven = Driven(known)
+    with pytest.raises(NotEnoughNodes, match="could remember the drop"):
+        driven.drive(driven.client.drop(KEY, 2), lambda _step: False)
+    assert driven.done == [Refresh()]
+
+
+def test_a_drop_at_few_owners_asks_first_whether_there_are_more() -> None:
+    driven = Driven(entries(4, dead=(1, 2, 3)))
+
+    def answer(step: Step) -> bool:
+        if isinstance(step, Refresh):
+            alive = [Entry(member(n), 1, State.ALIVE) for n in range(4)]
+            return driven.routing.merge(alive)
+        return True
+
+    driven.drive(driven.client.drop(KEY, 2), answer)
+    drops = [step for step in driven.done if isinstance(step, Drop)]
+    owners = [owner.number for owner in driven.routing.owners.of(KEY, 2)]
+    assert [drop.member.number for drop in drops] == owners
+    assert all(drop.owners == owners for drop in drops)
+
+
+def test_a_member_is_avoided_and_not_the_next_one_of_its_node() -> None:
+    routing = Driven(entries(2)).routing
+    routing.avoid(member(1), 0.0)
+    new = member(7, node="n1")
+    routing.merge([Entry(new, 0, State.ALIVE)])
+    assert not routing.avoids(new, 1.0)
+    routing.avoid(member(1), 1.0)  # an answer that was waited for all the time
+    assert not routing.avoids(new, 1.0)
+    routing.avoid(new, 1.0)
+    routing.merge([Entry(new, 1, State.ALIVE)])  # it has spoken for itself
+    assert not routing.avoids(new, 1.0)
+
+
+def test_an_agent_that_has_not_heard_what_we_know_is_told_so() -> None:
+    routing = Driven(entries(3)).routing
+    assert routing.agrees(entries(3))
+    routing.merge(entries(3, dead=(1, 2)))  # by an agent behind a cut
+    routing.merge(entries(3))
+    assert not routing.agrees(entries(3))
+    assert [m.node for m in routing.live] == ["n0"]
+
+
+def test_the_lost_are_asked_in_turn_when_nobody_else_is_left() -> None:
+    routing = Driven(entries(7, dead=(1, 2, 3, 4, 5, 6))).routing
+    routing.merge([Entry(member(11, node="n1"), 0, State.DEAD)])  # of a node, the latest
+    asked = set()
+    for _ in range(3):
+        first, *lost = routing.informants(0.0)
+        assert first.node == "n0"
+        assert len(lost) == 2
+        asked.update(m.number for m in lost)
+    assert asked == {11, 2, 3, 4, 5, 6}
