@@ -10,6 +10,13 @@ from typing_extensions import Buffer
 def crc32c(data: Buffer, value: int = 0) -> int:
     """CRC-32C of a contiguous buffer, after bytes whose checksum is `value`."""
 
+def crc32c_at(addresses: Buffer, sizes: Buffer, values: Buffer) -> None:
+    """
+    Put the CRC-32C of each piece of this process's memory into `values` (32-bit words).
+
+    `addresses` and `sizes` are arrays of 64-bit words; the memory must be there.
+    """
+
 def xxh3_64(data: bytes, seed: int = 0) -> int:
     """XXH3 with 64 bits."""
 

@@ -8,10 +8,14 @@ import pytest
 from conftest import needs_networks
 
 import holdfast
-from holdfast import _core, errors
+from holdfast import errors
+from holdfast.cluster.faults import Faults
+from holdfast.cluster.injector import inject
 from holdfast.cluster.networks import Networks
 
 pytestmark = needs_networks
+
+TIMERS = {"probe_period": "0.1 s", "partition_wait": "0.5 s"}
 
 
 @pytest.fixture
@@ -36,21 +40,35 @@ def test_a_cut_pair_cannot_copy_from_one_another_and_a_client_still_reaches_both
     three: Networks, agents: holdfast.LocalCluster
 ) -> None:
     first, second, third = (node.member for node in agents.nodes)
-    client = _core.Client(bytes.fromhex((agents.directory / "key").read_text()))
-    data = b"x" * 200_000
-    client.put([first.address], b"key", data, _core.Tier.MEMORY, deadline=5.0)
-    three.cut(0, 1)
-    three.cut(1, 0)
-    with pytest.raises(errors.TryAgain):
-        client.pull(second.address, b"key", first.address, deadline=0.5)
-    client.pull(third.address, b"key", first.address, deadline=5.0)
-    client.pull(second.address, b"key", third.address, deadline=5.0)
-    assert client.get(first.address, b"key", deadline=5.0) == data
-    assert client.get(second.address, b"key", deadline=5.0) == data
-    three.heal()
-    client.drop(second.address, b"key", deadline=5.0)
-    client.pull(second.address, b"key", first.address, deadline=10.0)
-    client.close()
+    with agents.connect() as job:
+        client = job._peers.client
+        keys = [key for key in map(str, range(1000)) if owners(job, key) == {"node-0", "node-2"}]
+        for key in keys[:2]:
+            job.objects.put(key, b"x" * 200_000, copies=2)
+        three.cut(0, 1)
+        three.cut(1, 0)
+        with pytest.raises(errors.TryAgain):
+            client.pull(second.address, keys[0].encode(), first.address, deadline=0.5)
+        client.pull(second.address, keys[0].encode(), third.address, deadline=5.0)
+        for member in (first, third):
+            assert client.get(member.address, keys[0].encode(), deadline=5.0) == b"x" * 200_000
+        three.heal()
+        client.pull(second.address, keys[1].encode(), first.address, deadline=10.0)
+
+
+def owners(job: holdfast.Job, key: str) -> set[str]:
+    return {member.node for member in job._peers.routing.owners.of(key.encode(), 2)}
+
+
+def test_both_sides_of_a_cut_believe_the_other_dead_until_it_is_healed(three: Networks) -> None:
+    plan = Faults().cut(0, (1, 2)).settle().heal().settle()
+    with (
+        holdfast.local_cluster(nodes=3, networks=three, memory="64 MiB", **TIMERS) as agents,
+        agents.connect() as job,
+    ):
+        job.objects.put("key", b"bytes", copies=2)
+        inject(plan, agents).run()
+        assert job.objects.get("key") == b"bytes"
 
 
 def test_a_restarted_agent_is_in_the_network_of_its_node(

@@ -31,7 +31,7 @@ def key_owned(job: holdfast.Job, first: int, second: int) -> str:
     """A key whose owners are these nodes."""
     for number in itertools.count():
         key = f"key-{number}"
-        owners = [member.node for member in job._peers.owners(key.encode(), 2)]
+        owners = [member.node for member in job._peers.routing.owners.of(key.encode(), 2)]
         if owners == [f"node-{first}", f"node-{second}"]:
             return key
     raise AssertionError
@@ -160,7 +160,7 @@ def test_pull_when_a_copy_is_being_received(
     key, data = key_owned(job, 2, 3), os.urandom(BIG)
     put(job, key, data)
     files = seen(0)
-    target, source = (cluster.session.view.members[node].address for node in (0, 2))
+    target, source = (cluster.nodes[node].member.address for node in (0, 2))
     with (
         inject(plan(action, 0, "pull", after), cluster) as report,
         pytest.raises(errors.TryAgain),

@@ -15,6 +15,7 @@ from programs import HOLDFAST, SIZES, holdfast
 from holdfast import config, connect
 from holdfast.cluster import processes
 from holdfast.cluster import session as sessions
+from holdfast.cluster.contacts import Contacts
 from holdfast.cluster.session import AgentFile
 
 
@@ -122,6 +123,20 @@ def test_a_start_that_was_cut_off_leaves_nothing_after_down() -> None:
 def _left() -> list[str]:
     places = (os.environ["HOLDFAST_MEMORY_DIR"], os.environ["TMPDIR"])
     return [name for place in places for name in os.listdir(place) if name.startswith("holdfast")]
+
+
+def test_an_agent_of_another_host_is_reached_over_the_network(session: None) -> None:
+    from msgspec.structs import replace
+
+    directory = sessions.directory(config.load().config)
+    other = agent("node-1")
+    far = replace(other, process=replace(other.process, boot="of another host"))
+    sessions.write_agent(directory, far)  # as if the directory were shared
+    contacts = Contacts(directory, 2.0)
+    assert contacts.address(other.member) == other.member.address
+    assert contacts.address(agent("node-0").member) == agent("node-0").member.socket
+    assert not far.process.running
+    sessions.write_agent(directory, other)
 
 
 def test_where_no_session_is_nothing_can_be_missing() -> None:

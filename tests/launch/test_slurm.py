@@ -116,6 +116,23 @@ def test_an_agent_that_was_killed_comes_back(slurm: Slurm, job: dict[str, str]) 
     assert len(client(job, "put-and-get")) == 4
 
 
+def test_a_job_that_ends_without_down_leaves_nothing_that_the_next_does_not_remove(
+    slurm: Slurm,
+) -> None:
+    with slurm.allocation(2) as job:
+        run(job, HOLDFAST, "up")
+        client(job, "put-and-get", nodes=2)
+        [first, _] = sessions.agents(directory(job))
+        assert os.path.exists(first.tiers.memory_dir)
+    wait_for(lambda: not slurm.processes(), "agents end with their job")
+    assert not os.path.exists(first.tiers.memory_dir)
+    assert os.listdir(directory(job).parent) == [directory(job).name]
+    with slurm.allocation(1) as another:
+        run(another, HOLDFAST, "up")
+        assert os.listdir(directory(job).parent) == [directory(another).name]
+        run(another, HOLDFAST, "down")
+
+
 def test_the_batch_script_of_the_page(slurm: Slurm, tmp_path: Path) -> None:
     (tmp_path / "job.sh").write_text(from_page("slurm.md", "bash")[0])
     (tmp_path / "app.py").write_text(from_page("slurm.md", "py")[0])

@@ -205,6 +205,7 @@ class Members:
                 event = restoring.Pulled(pull.ticket, result[0])
             self._restoring(event, time.monotonic())
 
+        self._core.pass_point("restore")
         self._core.pull(
             self._ticket(answered),
             pull.held.key,

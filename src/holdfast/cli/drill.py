@@ -161,7 +161,7 @@ class _Drill:
         probing = Probing(Job(self._directory, self._config), min(2, self._victims.count))
         with probing:
             time.sleep(_WARM_UP)
-            injection = Injection(faults, self._victims, self._within)
+            injection = Injection(faults, self._victims, self._within, self._within)
             outcomes = injection.run().outcomes
             start = time.monotonic()
             while trouble := self._victims.unsettled(injection.cuts):

@@ -63,8 +63,8 @@ def up(config: Config, count: int | None = None, own_networks: bool = False) -> 
     parent = directory.parent
     with contextlib.ExitStack() as stack:
         stack.callback(launcher.cancel)
-        sessions.make_private(parent)
-        with sessions.locked(parent):
+        with sessions.locked_parent(parent):
+            node.sweep(str(parent), str(directory))
             cleared = _clear_stale(directory, config)
             directory.mkdir(mode=0o700)
             stack.enter_context(_held(directory))
@@ -76,7 +76,8 @@ def up(config: Config, count: int | None = None, own_networks: bool = False) -> 
             members, _ = launch.start(recipe, launcher)
         except BaseException:
             _clear(directory)
-            _remove_parent(config, parent)
+            with sessions.locked_parent(parent):
+                sessions.remove_parent(config, parent)
             raise
     return Up(config.session, launcher.name, found.what, found.why, members, cleared)
 
@@ -131,7 +132,8 @@ def down(config: Config) -> Down:
             processes.end(list(home.processes), _LAUNCHER_ENDS_WITHIN)
             silent = []
         _clear(directory)
-    _remove_parent(config, parent)
+    with sessions.locked_parent(parent):
+        sessions.remove_parent(config, parent)
     return Down(config.session, [one.node for one in silent if one.number not in here])
 
 
@@ -148,7 +150,7 @@ def _held(directory: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(sessions.locked(directory, wait=False))
-        except BlockingIOError:
+        except (BlockingIOError, FileNotFoundError):
             raise Busy(
                 f"another command is starting or ending session {directory.name!r}; try again"
             ) from None
@@ -182,9 +184,3 @@ def _clear(directory: Path) -> None:
     if own := networks.of_session(directory):
         own.remove()
     sessions.clear(directory)
-
-
-def _remove_parent(config: Config, parent: Path) -> None:
-    if not config.run_dir:  # a directory of our own making
-        with contextlib.suppress(OSError):  # other sessions may be there
-            parent.rmdir()

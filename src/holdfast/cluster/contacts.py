@@ -30,16 +30,19 @@ class Contacts:
     def __init__(self, directory: Path, deadline: float) -> None:
         self.session = sessions.read(directory)
         self.client = Client(sessions.read_key(directory))
-        self.agents = sessions.agents(directory)
+        known = sessions.agents(directory)
+        self.agents = [agent for agent in known if agent.process.here]
         self.deadline = deadline
         self._here = {agent.member.number for agent in self.agents}
+        # Of other hosts that share the directory: no socket of theirs leads anywhere from here.
+        self._elsewhere = [agent.member.address for agent in known if not agent.process.here]
 
     def view(self, own: str = "") -> View:
         """Return the members that the agents of this host and the first that answers know."""
         here = sorted((agent.member for agent in self.agents), key=lambda m: m.node != own)
         view = View(Entry(member, 0, State.ALIVE) for member in here)
         seeds = self.session.home.seeds if self.session.home else ()
-        for address in (*(member.socket for member in here), *seeds):
+        for address in (*(member.socket for member in here), *self._elsewhere, *seeds):
             try:
                 answer = self.client.call(
                     address, "agent", "view", _ASK_VIEW, deadline=self.deadline

@@ -63,7 +63,12 @@ class Report(msgspec.Struct):
         return [one.fault for one in self.outcomes if one.happened is None]
 
 
-def inject(faults: Faults, cluster: LocalAgents, patience: str | float = "10 s") -> Injection:
+def inject(
+    faults: Faults,
+    cluster: LocalAgents,
+    patience: str | float = "10 s",
+    settle_within: str | float = "60 s",
+) -> Injection:
     """Do what a plan says to a local cluster, during a `with` block.
 
     ::
@@ -72,10 +77,10 @@ def inject(faults: Faults, cluster: LocalAgents, patience: str | float = "10 s")
             job.objects.put("key", data)
         assert report.stages["put"] == 1
 
-    `patience` is how long to wait for an armed fault to go off, and for the agents to settle.
+    `patience` is how long to wait for an armed fault to go off.
     """
     victims = Victims(cluster.directory, cluster.restart, cluster.networks)
-    return Injection(faults, victims, parse_time(patience))
+    return Injection(faults, victims, parse_time(patience), parse_time(settle_within))
 
 
 class Injection:
@@ -84,11 +89,14 @@ class Injection:
     The block begins when all is armed that the plan arms before it first has to wait.
     """
 
-    def __init__(self, faults: Faults, victims: Victims, patience: float) -> None:
+    def __init__(
+        self, faults: Faults, victims: Victims, patience: float, settle_within: float
+    ) -> None:
         self.report = Report(str(faults))
         self._steps = faults.steps
         self._victims = victims
         self._patience = patience
+        self._settle_within = settle_within
         self._armed: dict[int, tuple[Kill | Stop, Outcome]] = {}  # by node
         self._relays: dict[int, Relay] = {}
         self.cuts: set[tuple[int, int]] = set()  # from, to
@@ -195,10 +203,10 @@ class Injection:
         return self._victims.networks
 
     def _settle(self) -> None:
-        end = time.monotonic() + self._patience
+        end = time.monotonic() + self._settle_within
         while trouble := self._victims.unsettled(self.cuts):
             if time.monotonic() > end or self._given_up.is_set():
-                raise TryAgain(f"the agents did not settle in {self._patience:g} s: {trouble}")
+                raise TryAgain(f"the agents did not settle in {self._settle_within:g} s: {trouble}")
             self._sleep(_SETTLE_EVERY)
 
     def _await(self, nodes: list[int]) -> None:

@@ -83,9 +83,8 @@ def place(orders: Orders) -> Place:
 def prepare(orders: Orders, where: Place) -> None:
     """Make the session's directory on this host unless it is there, and the node's place free."""
     if not orders.directory:
-        sessions.make_private(where.parent)
-        with sessions.locked(where.parent):
-            _sweep(where.parent, where.directory)
+        with sessions.locked_parent(where.parent):
+            sweep(where.parent, where.directory)
             if _key(where.directory) != bytes.fromhex(orders.job_key):
                 clear_stale(where.directory)
                 sessions.make(where.directory, orders.session, bytes.fromhex(orders.job_key))
@@ -123,10 +122,27 @@ def depart(orders: Orders, where: Place, orphaned: bool) -> None:
         with sessions.locked(where.directory if orders.directory else where.parent):
             if not _running(where.directory):
                 sessions.clear(where.directory)
-                if not orders.config.run_dir:
-                    os.rmdir(where.parent)
-    except (OSError, NoSession):
-        return  # other sessions are there, or somebody else was first
+                if not orders.directory:
+                    sessions.remove_parent(orders.config, where.parent)
+    except (FileNotFoundError, NoSession):
+        return  # somebody else was first
+
+
+def sweep(parent: str, keep: str) -> None:
+    """Remove what sessions left here that ended without `down`: jobs that were cancelled."""
+    for name in os.listdir(parent):
+        directory = os.path.join(parent, name)
+        try:
+            home = sessions.read(directory).home
+            age = time.time() - os.stat(directory).st_mtime
+        except (NoSession, Damaged, OSError):
+            continue
+        if home is None:
+            ended = age > _OLD  # no agent is just about to listen
+        else:  # srun lives as long as its agents; without one, they may be anywhere
+            ended = bool(home.processes) and not any(one.running for one in home.processes)
+        if ended and directory != keep and not _running(directory):
+            sessions.clear(directory)
 
 
 def ports(orders: Orders) -> tuple[int, ...]:
@@ -161,7 +177,9 @@ def rack(config: Config) -> str:
 
 
 def _running(directory: str) -> list[AgentFile]:
-    return [agent for agent in sessions.agents(directory) if agent.process.running]
+    """Return the agents that run, or may do so on another host with the same directory."""
+    agents = sessions.agents(directory)
+    return [agent for agent in agents if agent.process.running or not agent.process.here]
 
 
 def _key(directory: str) -> bytes:
@@ -169,16 +187,3 @@ def _key(directory: str) -> bytes:
         return sessions.read_key(directory)
     except (NoSession, Damaged):
         return b""
-
-
-def _sweep(parent: str, keep: str) -> None:
-    """Remove what agents of other sessions left that were killed here, away from their home."""
-    for name in os.listdir(parent):
-        directory = os.path.join(parent, name)
-        try:
-            home = sessions.read(directory).home
-            old = time.time() - os.stat(directory).st_mtime > _OLD  # no agent is about to listen
-        except (NoSession, Damaged, OSError):
-            continue
-        if old and directory != keep and home is None and not _running(directory):
-            sessions.clear(directory)

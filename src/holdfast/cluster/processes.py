@@ -15,11 +15,23 @@ class Process(msgspec.Struct, frozen=True):
 
     pid: int
     started: int  # clock ticks since boot
+    boot: str  # of the host: hosts may share a directory
+
+    @property
+    def here(self) -> bool:
+        """Whether it is, or was, on this host since its last start."""
+        return self.boot == boot()
 
     @property
     def running(self) -> bool:
-        """Whether it still runs, or is stopped."""
-        return start_time(self.pid) == self.started
+        """Whether it still runs here, or is stopped."""
+        return self.here and start_time(self.pid) == self.started
+
+
+def boot() -> str:
+    """Return the name of this start of this host."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        return file.read().strip()
 
 
 def start_time(pid: int) -> int | None:
@@ -36,7 +48,7 @@ def start_time(pid: int) -> int | None:
 
 def process(pid: int) -> Process:
     """Return process `pid` as it is now."""
-    return Process(pid, start_time(pid) or 0)
+    return Process(pid, start_time(pid) or 0, boot())
 
 
 def end(processes: list[Process], within: float) -> None:

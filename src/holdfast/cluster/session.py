@@ -114,15 +114,41 @@ def make_private(path: Place) -> None:
 
 @contextlib.contextmanager
 def locked(directory: Place, wait: bool = True) -> Iterator[None]:
-    """Hold a directory; without `wait`, BlockingIOError says that somebody else does."""
+    """Hold a directory; without `wait`, BlockingIOError says that somebody else does.
+
+    FileNotFoundError says that it is gone, perhaps since whoever held it has removed it.
+    """
     import fcntl  # noqa: PLC0415 - clients lock nothing
 
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        if os.stat(directory).st_ino != os.fstat(descriptor).st_ino:
+            raise FileNotFoundError(directory)
         yield
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def locked_parent(parent: Place) -> Iterator[None]:
+    """Hold the directory of all sessions, made if it is not there."""
+    with contextlib.ExitStack() as stack:
+        while True:
+            make_private(parent)
+            try:
+                stack.enter_context(locked(parent))
+                break
+            except FileNotFoundError:  # the last session has just ended
+                continue
+        yield
+
+
+def remove_parent(config: Config, parent: Place) -> None:
+    """Remove the directory of all sessions if we made it and it is empty; it is held."""
+    if not config.run_dir:
+        with contextlib.suppress(OSError):
+            os.rmdir(parent)
 
 
 def make(directory: Place, session: Session, key: bytes) -> None:

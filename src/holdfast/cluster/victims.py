@@ -12,34 +12,18 @@ from typing import Literal
 
 import msgspec
 
-from .._core import Client, xxh3_64
+from .._core import Client
 from ..errors import BadInput, HoldfastError
+from ..membership.view import Entry, State, View
+from ..restoring.restorer import RestoreStatus
 from . import session as sessions
 from .arming import Arm, arm
+from .messages import AgentStatus
 from .networks import Networks
-from .processes import Process
+from .session import AgentFile
 
 Condition = Literal["running", "stopped", "dead"]
 _DEADLINE = 5.0  # of a question to an agent
-
-
-class Restoring(msgspec.Struct, frozen=True):
-    """How far an agent is with restoring."""
-
-    lacking: int = 0
-    unequal: int = 0
-    restored: int = 0
-    restored_bytes: int = 0
-    waits: float = 0.0
-
-
-class Seen(msgspec.Struct, frozen=True):
-    """The part of an agent's status that tells what faults cost."""
-
-    number: int
-    counters: dict[str, int]
-    identity: int | None = None  # of its view
-    restoring: Restoring = Restoring()
 
 
 def sides(nodes: Sequence[int], cuts: Collection[tuple[int, int]]) -> list[set[int]]:
@@ -56,6 +40,10 @@ def sides(nodes: Sequence[int], cuts: Collection[tuple[int, int]]) -> list[set[i
     return groups
 
 
+def _restores(status: RestoreStatus) -> bool:
+    return bool(status.lacking or status.unequal or status.waits)
+
+
 class Victims:
     """Agents to kill, stop, resume and restart, and the networks between them, if they have any."""
 
@@ -64,11 +52,17 @@ class Victims:
     ) -> None:
         self._directory = directory
         self._restart = restart
-        home = sessions.read(directory).home
+        session = sessions.read(directory)
+        if session.home is None or session.launcher != "local":
+            raise BadInput(
+                f"session {session.name!r} is not one of agents on this machine, started with "
+                "`holdfast up --nodes N`; only these can be hurt"
+            )
         self._client = Client(sessions.read_key(directory))
-        self._agents = {agent.member.node: agent for agent in sessions.agents(directory)}
+        self._agents: dict[str, AgentFile] = {}
+        self._read_agents()
         self.networks = networks
-        self.count = len(home.nodes) if home else 0
+        self.count = len(session.home.nodes)
 
     def close(self) -> None:
         """Close connections."""
@@ -76,15 +70,17 @@ class Victims:
 
     def condition(self, node: int) -> Condition:
         """Tell how the agent of a node is."""
-        process = self._process(node)
+        agent = self._agent(node)
+        if agent is None:
+            return "dead"
         try:
-            text = Path(f"/proc/{process.pid}/stat").read_text()
+            text = Path(f"/proc/{agent.process.pid}/stat").read_text()
         except (FileNotFoundError, ProcessLookupError):
             return "dead"
         fields = text.rpartition(")")[2].split()
         state, threads, started = fields[0], int(fields[17]), int(fields[19])
         # A killed process has not ended before its last thread has.
-        if started != process.started or (state in "ZX" and threads <= 1):
+        if started != agent.process.started or (state in "ZX" and threads <= 1):
             return "dead"
         return "stopped" if state == "T" else "running"
 
@@ -112,7 +108,7 @@ class Victims:
         """Let an agent die or stop at a stage; `nothing` disarms it."""
         arm(self._client, self._socket(node), Arm(stage, action, after), _DEADLINE)
 
-    def look(self, node: int) -> Seen | None:
+    def look(self, node: int) -> AgentStatus | None:
         """Ask an agent how it is doing; None if it does not say."""
         try:
             answer = self._client.call(
@@ -120,7 +116,7 @@ class Victims:
             )
         except HoldfastError:
             return None
-        return msgspec.msgpack.decode(answer, type=Seen)
+        return msgspec.msgpack.decode(answer, type=AgentStatus)
 
     def unsettled(self, cuts: Collection[tuple[int, int]] = ()) -> str:
         """Tell in words who keeps the cluster from being settled; empty if nobody does.
@@ -129,29 +125,33 @@ class Victims:
         no others, and nobody lacks a copy.
         """
         running = [node for node in range(self.count) if self.condition(node) == "running"]
-        seen = {node: self.look(node) for node in running}
-        trouble = [f"node {node} does not answer" for node, one in seen.items() if one is None]
+        trouble = []
         for side in sides(running, cuts):
-            there = {node: one for node in sorted(side) if (one := seen[node]) is not None}
-            expected = 0
-            for one in there.values():
-                expected ^= xxh3_64(one.number.to_bytes(8, "little"))
-            for node, one in there.items():
-                restoring = one.restoring
-                if one.identity not in (None, expected):
+            agents = [agent for node in side if (agent := self._agent(node)) is not None]
+            expected = View(Entry(agent.member, 0, State.ALIVE) for agent in agents).identity
+            for node in sorted(side):
+                seen = self.look(node)
+                if seen is None:
+                    trouble.append(f"node {node} does not answer")
+                elif seen.identity != expected:
                     trouble.append(f"node {node} sees others alive than run")
-                elif restoring.lacking or restoring.unequal or restoring.waits:
+                elif _restores(seen.restoring):
                     trouble.append(f"node {node} is restoring")
         return ", ".join(trouble)
 
     def _socket(self, node: int) -> str:
         return f"unix:{self._directory / self._name(node)}.sock"
 
-    def _process(self, node: int) -> Process:
+    def _agent(self, node: int) -> AgentFile | None:
+        """Return the last agent of a node, as far as known."""
         name = self._name(node)
-        if not self._agents[name].process.running:  # there may be a new one
-            self._agents |= {a.member.node: a for a in sessions.agents(self._directory)}
-        return self._agents[name].process
+        agent = self._agents.get(name)
+        if agent is None or not agent.process.running:  # there may be a new one
+            self._read_agents()
+        return self._agents.get(name)
+
+    def _read_agents(self) -> None:
+        self._agents |= {agent.member.node: agent for agent in sessions.agents(self._directory)}
 
     def _name(self, node: int) -> str:
         if not isinstance(node, int) or not 0 <= node < self.count:
@@ -159,8 +159,8 @@ class Victims:
         return f"node-{node}"
 
     def _signal(self, node: int, number: signal.Signals) -> None:
-        process = self._process(node)
-        if self.condition(node) == "dead":
+        agent = self._agent(node)
+        if agent is None or self.condition(node) == "dead":
             raise BadInput(f"the agent of node {node} is dead; restart it first")
         with contextlib.suppress(ProcessLookupError):  # it has died this moment
-            os.kill(process.pid, number)
+            os.kill(agent.process.pid, number)

@@ -1,7 +1,7 @@
 """Moves bytes between the memories of ranks, straight from where they lie to where they belong.
 
-What to move is said by arrays of peers, addresses and lengths, in the same order for both ends of
-each pair; nothing is packed and no identifiers travel. Large pieces go as messages of their own, a
+What to move is said by arrays of addresses and lengths, in the same order for both ends of each
+pair; nothing is packed and no identifiers travel. Large pieces go as messages of their own, a
 few at a time (thousands of open messages make MPI search for each); small ones to the same
 peer go as one message that a derived datatype gathers and scatters.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import pickle
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ WINDOW = 16
 #: A longer piece is cut, because lengths inside a datatype are 32-bit integers.
 LONGEST = 1 << 30
 _TAG, _ROWS_TAG = 11, 13
-#: Partners in a round of `swap_rows`: up to so many ranks it takes one round.
+#: Partners in a round of `swap_rows`.
 _RADIX = 64
 #: How often to look for a message before looking whether a rank has died.
 _LOOKS = 64
@@ -36,20 +36,27 @@ _LOOKS = 64
 _ABANDONED: list[MPI.Request] = []
 
 
-class Parcels(NamedTuple):
-    """Pieces of memory to send or to receive: an entry per piece in each array."""
+Group: TypeAlias = tuple[int, int, int]
 
-    peers: Ints
+
+class Parcels(NamedTuple):
+    """Pieces of memory to send or to receive, an entry for each in `addresses` and `lengths`.
+
+    Those of one peer lie side by side: `groups` gives each peer, its first piece and its last + 1.
+    """
+
+    groups: list[Group]
     addresses: Ints
     lengths: Ints
 
 
-NOTHING = Parcels(*(np.empty(0, np.int64) for _ in range(3)))
-
-
-def join(*parts: Parcels) -> Parcels:
-    """Put lists of pieces after one another; both ends must do it alike."""
-    return Parcels(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+def grouped(peers: Ints) -> list[Group]:
+    """Return the groups of pieces whose peers these are, equal ones side by side."""
+    if not len(peers):
+        return []
+    edges = ((peers[1:] != peers[:-1]).nonzero()[0] + 1).tolist()
+    heads = [0, *edges]
+    return list(zip(peers[heads].tolist(), heads, [*edges, len(peers)], strict=True))
 
 
 def address_of(array: npt.NDArray[Any]) -> int:
@@ -70,6 +77,8 @@ class Wire:
         self.comm = comm
         self._memory: list[Any] = []
         self._rounds = _rounds(comm.size)
+        #: All other ranks, the right neighbour first.
+        self._others = [(comm.rank + step) % comm.size for step in range(1, comm.size)]
         self._sends: list[MPI.Request] = []
 
     def keep(self, *objects: Any) -> None:
@@ -99,18 +108,16 @@ class Wire:
         self._watch(receives)
         _free(receives)
 
-    def exchange(self, outgoing: Parcels, incoming: Parcels) -> int:
+    def exchange(self, *pairs: tuple[Parcels, Parcels]) -> int:
         """Send and receive all pieces, local ones by copying; return the bytes that travelled.
 
-        The caller keeps the memory.
+        Each pair has what goes out and what comes in. The caller keeps the memory.
         """
         comm, step = self.comm, 0
-        sends, receives = _Side(comm, outgoing), _Side(comm, incoming)
+        sends, receives = (_Side(comm, parcels) for parcels in zip(*pairs, strict=True))
         receiving, sending = receives.post(comm.Irecv, step), sends.post(comm.Isend, step)
         # Local copies overlap with the first messages.
-        for target, source, length in zip(
-            receives.local_addresses, sends.local_addresses, sends.local_lengths, strict=True
-        ):
+        for (target, _), (source, length) in zip(receives.local, sends.local, strict=True):
             ctypes.memmove(target, source, length)
         while receiving or sending:
             self.transfer(receiving, sending)
@@ -137,26 +144,33 @@ class Wire:
     def swap_rows(self, rows: Ints) -> Ints:
         """Send row i to rank i, for all ranks; return the rows that came, by sender.
 
-        Bruck's algorithm: a row travels by the digits of its distance, one round for each digit.
-        Collectives of MPI would free their sends.
+        Among many ranks by Bruck's algorithm: a row travels by the digits of its distance, one
+        round for each digit. Collectives of MPI would free their sends.
         """
-        size, me = self.comm.size, self.comm.rank
+        comm, size, me = self.comm, self.comm.size, self.comm.rank
+        if size <= _RADIX:  # one round, every row straight to its place
+            arrived = rows.copy()
+            self.keep(rows, arrived)
+            receives = [comm.Irecv(arrived[peer], peer, _ROWS_TAG) for peer in self._others]
+            sends = [comm.Isend(rows[peer], peer, _ROWS_TAG) for peer in self._others]
+            self.transfer(receives, sends)
+            return arrived
         distances = np.arange(size)
         rows = rows[(distances + me) % size]
-        for rounds in self._rounds:
-            leaving = [rows[travels] for _, travels in rounds]
+        for partners in self._rounds:
+            leaving = [rows[travels] for _, travels in partners]
             arriving = [np.empty_like(part) for part in leaving]
             self.keep(leaving, arriving)
             receives = [
-                self.comm.Irecv(part, (me - step) % size, _ROWS_TAG)
-                for part, (step, _) in zip(arriving, rounds, strict=True)
+                comm.Irecv(part, (me - step) % size, _ROWS_TAG)
+                for part, (step, _) in zip(arriving, partners, strict=True)
             ]
             sends = [
-                self.comm.Isend(part, (me + step) % size, _ROWS_TAG)
-                for part, (step, _) in zip(leaving, rounds, strict=True)
+                comm.Isend(part, (me + step) % size, _ROWS_TAG)
+                for part, (step, _) in zip(leaving, partners, strict=True)
             ]
             self.transfer(receives, sends)
-            for part, (_, travels) in zip(arriving, rounds, strict=True):
+            for part, (_, travels) in zip(arriving, partners, strict=True):
                 rows[travels] = part
         return rows[(me - distances) % size]
 
@@ -167,10 +181,10 @@ class Wire:
         lengths = self.swap_rows(np.full((size, 1), content.nbytes, np.int64))[:, 0]
         parts = [np.empty(length, np.uint8) for length in lengths.tolist()]
         self.keep(content, parts)
-        peers = np.arange(size)
         own = np.full(size, address_of(content)), np.full(size, content.nbytes)
         theirs = np.array([address_of(part) for part in parts])
-        self.exchange(Parcels(peers, *own), Parcels(peers, theirs, lengths))
+        peers = grouped(np.arange(size))
+        self.exchange((Parcels(peers, *own), Parcels(peers, theirs, lengths)))
         return [pickle.loads(part.tobytes()) for part in parts]  # noqa: S301 (our own ranks)
 
 
@@ -196,54 +210,56 @@ def _free(requests: list[MPI.Request]) -> None:
 class _Side:
     """The sends, or the receives, of one rank, as groups by peer."""
 
-    def __init__(self, comm: MPI.Intracomm, parcels: Parcels) -> None:
-        peers, addresses, lengths = _shortened(parcels)
-        # Everybody begins with its right neighbour, so that no rank is everybody's first.
-        distance = (peers - comm.rank) % comm.size
-        order = np.argsort(distance, kind="stable")
-        peers, addresses, lengths = peers[order], addresses[order], lengths[order]
-        local = int((distance == 0).sum())
-        self.local_addresses: list[int] = addresses[:local].tolist()
-        self.local_lengths: list[int] = lengths[:local].tolist()
-        self.bytes = int(lengths[local:].sum())
-        self._bundles: list[tuple[int, Ints, Ints]] = []
-        self._direct: list[tuple[int, list[int], list[int]]] = []
+    def __init__(self, comm: MPI.Intracomm, parcels: Iterable[Parcels]) -> None:
+        me, size = comm.rank, comm.size
+        self.local: list[tuple[int, int]] = []
+        self.bytes = 0
         #: The most messages of their own that one peer gets.
         self.longest = 0
-        edges = (np.flatnonzero(np.diff(peers[local:])) + 1 + local).tolist()
-        for low, high in zip([local, *edges], [*edges, len(peers)], strict=True):
-            if high == low:
-                continue
-            peer, where, sizes = int(peers[low]), addresses[low:high], lengths[low:high]
-            if sizes.sum() >= DIRECT_BYTES * len(sizes) or len(sizes) == 1:
-                self._direct.append((peer, where.tolist(), sizes.tolist()))
-                self.longest = max(self.longest, len(sizes))
-            else:
-                self._bundles.append((peer, where, sizes))
+        self._bundles: list[tuple[int, list[int], list[int]]] = []
+        self._direct: list[tuple[int, list[int], list[int]]] = []
+        for groups, all_addresses, all_lengths in map(_shortened, parcels):
+            addresses, lengths = all_addresses.tolist(), all_lengths.tolist()
+            # Everybody begins with its right neighbour, so that no rank is everybody's first.
+            for peer, low, high in sorted(groups, key=lambda group: (group[0] - me) % size):
+                where, sizes = addresses[low:high], lengths[low:high]
+                if peer == me:
+                    self.local.extend(zip(where, sizes, strict=True))
+                    continue
+                total, count = sum(sizes), high - low
+                self.bytes += total
+                if total >= DIRECT_BYTES * count or count == 1:
+                    self._direct.append((peer, where, sizes))
+                    self.longest = max(self.longest, count)
+                else:
+                    self._bundles.append((peer, where, sizes))
 
     def post(self, start: Callable[..., MPI.Request], step: int) -> list[MPI.Request]:
         """Start the messages of one step; both ends of a pair cut their steps alike."""
         requests = []
         if step == 0:
-            for peer, where, sizes in self._bundles:
-                gather = MPI.BYTE.Create_hindexed(sizes.tolist(), where.tolist()).Commit()
+            for peer, addresses, lengths in self._bundles:
+                gather = MPI.BYTE.Create_hindexed(lengths, addresses).Commit()
                 requests.append(start([MPI.BOTTOM, 1, gather], peer, _TAG))
                 gather.Free()
-        window = slice(step * WINDOW, (step + 1) * WINDOW)
+        low, high = step * WINDOW, (step + 1) * WINDOW
         for peer, addresses, lengths in self._direct:
-            for address, length in zip(addresses[window], lengths[window], strict=True):
+            for address, length in zip(addresses[low:high], lengths[low:high], strict=True):
                 memory = MPI.buffer.fromaddress(address, length)
                 requests.append(start([memory, MPI.BYTE], peer, _TAG))
         return requests
 
 
 def _shortened(parcels: Parcels) -> Parcels:
-    peers, addresses, lengths = parcels
-    if not len(lengths) or lengths.max() <= LONGEST:
+    groups, addresses, lengths = parcels
+    if lengths.max(initial=0) <= LONGEST:
         return parcels
     parts = np.maximum(-(-lengths // LONGEST), 1)
     owner = np.repeat(np.arange(len(lengths)), parts)
-    offset = (np.arange(len(owner)) - np.repeat(np.cumsum(parts) - parts, parts)) * LONGEST
+    ends = np.append(0, np.cumsum(parts))
+    offset = (np.arange(len(owner)) - ends[owner]) * LONGEST
     return Parcels(
-        peers[owner], addresses[owner] + offset, np.minimum(lengths[owner] - offset, LONGEST)
+        [(peer, int(ends[low]), int(ends[high])) for peer, low, high in groups],
+        addresses[owner] + offset,
+        np.minimum(lengths[owner] - offset, LONGEST),
     )

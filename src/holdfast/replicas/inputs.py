@@ -62,8 +62,10 @@ def as_ranges(ranges: Iterable[tuple[int, int]], blocks: int) -> tuple[Ints, Int
         ) from error
     if table.ndim != 2 or table.shape[1] != 2 or table.dtype.kind not in "iu":
         raise BadInput(f"ranges must be pairs of whole numbers (first, count), not {ranges!r:.60}")
-    first, count = table.astype(np.int64).T
-    wrong = np.flatnonzero((first < 0) | (count < 0) | (count > blocks - first))
+    first, count = table.astype(np.int64, copy=False).T
+    left = blocks - first
+    # Negative if any of the four is.
+    wrong = ((first | count | left | (left - count)) < 0).nonzero()[0]
     if len(wrong):
         low, n = first[wrong[0]], count[wrong[0]]
         raise BadInput(

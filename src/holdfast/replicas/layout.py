@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import BadInput
-from .permutation import Flags, Ints
+from .permutation import Ints
 
 
 class Pieces(NamedTuple):
@@ -21,12 +21,13 @@ class Pieces(NamedTuple):
     first: Ints
     counts: Ints
 
-    def pick(self, which: Ints | Flags) -> Pieces:
-        """Return some of the pieces."""
-        return Pieces(self.ranges[which], self.first[which], self.counts[which])
-
 
 NO_PIECES = Pieces(*(np.empty(0, np.int64) for _ in range(3)))
+
+#: Up to so many ranges, what follows from the number of a range is tabulated: in numpy it is the
+#: number of calls that counts. More are computed each time, so that memory does not grow with the
+#: number of ranks.
+TABULATED = 1 << 16
 
 
 class Layout:
@@ -48,10 +49,14 @@ class Layout:
         self.submitters = order[filled]
         self.per_range = per_range
         self.blocks = int(ends[-1]) if len(ends) else 0
-        self._starts, self._counts = starts[filled], counts[filled]
-        ranges = -(-self._counts // per_range)
+        self._starts, self._ends = starts[filled], ends[filled]
+        ranges = -(-counts[filled] // per_range)
         self._bases = np.cumsum(ranges) - ranges
         self.ranges = int(ranges.sum())
+        self._table: Ints | None = None
+        if self.ranges <= TABULATED:
+            everything = np.arange(self.ranges + 1) if self.ranges else self._bases
+            self._table = self._computed_first(everything)
 
     def run_of(self, ranges: Ints) -> Ints:
         """Return the index in `submitters` of the run that each range belongs to."""
@@ -62,37 +67,62 @@ class Layout:
         run = np.flatnonzero(self.submitters == rank)
         if not len(run):
             return np.empty(0, np.int64)
-        base = int(self._bases[run[0]])
-        return np.arange(base, base - (-int(self._counts[run[0]]) // self.per_range))
+        borders = np.append(self._bases, self.ranges)
+        return np.arange(borders[run[0]], borders[run[0] + 1])
+
+    def first_of(self, ranges: Ints) -> Ints:
+        """Return the first block of each range; that of a range after the last is `blocks`."""
+        return self._computed_first(ranges) if self._table is None else self._table[ranges]
+
+    def _computed_first(self, ranges: Ints) -> Ints:
+        run = self.run_of(ranges)
+        first = self._starts[run] + (ranges - self._bases[run]) * self.per_range
+        return np.asarray(np.minimum(first, self._ends[run]))
 
     def whole(self, ranges: Ints) -> Pieces:
         """Return the blocks of each range."""
-        run = self.run_of(ranges)
-        offset = (ranges - self._bases[run]) * self.per_range
-        count = np.minimum(self.per_range, self._counts[run] - offset)
-        return Pieces(ranges, self._starts[run] + offset, count)
+        first = self.first_of(ranges)
+        return Pieces(ranges, first, self.first_of(ranges + 1) - first)
 
     def range_at(self, blocks: Ints) -> Ints:
         """Return the range that each block lies in."""
+        if self._table is not None:
+            return self._table.searchsorted(blocks, "right") - 1
         run = np.searchsorted(self._starts, blocks, side="right") - 1
         return np.asarray(self._bases[run] + (blocks - self._starts[run]) // self.per_range)
 
     def cut(self, first: Ints, count: Ints) -> tuple[Pieces, Ints]:
-        """Cut requests at the borders of ranges; return the pieces and the request of each."""
-        asked = np.flatnonzero(count > 0)
-        first, count = first[asked], count[asked]
-        if not len(first):
-            return NO_PIECES, np.empty(0, np.int64)
-        head, tail = self.range_at(first), self.range_at(first + count - 1)
-        parts = tail - head + 1
-        request = np.repeat(np.arange(len(first)), parts)
-        ranges = (
-            head[request] + np.arange(len(request)) - np.repeat(np.cumsum(parts) - parts, parts)
-        )
-        _, start, length = self.whole(ranges)
-        low = np.maximum(start, first[request])
-        high = np.minimum(start + length, (first + count)[request])
-        return Pieces(ranges, low, high - low), asked[request]
+        """Cut requests at the borders of ranges; return the pieces and how many each came to."""
+        if len(count) == 1 and count[0]:
+            pieces = self._cut_one(int(first[0]), int(first[0] + count[0]))
+            return pieces, np.array([len(pieces.ranges)])
+        asked = count.nonzero()[0]
+        parts = np.zeros(len(count), np.int64)
+        if not len(asked):
+            return NO_PIECES, parts
+        first, last = first[asked], (first + count)[asked]
+        edges = self.range_at(np.concatenate((first, last - 1)))
+        head, tail = edges[: len(asked)], edges[len(asked) :]
+        number = tail - head + 1
+        parts[asked] = number
+        ends = number.cumsum()
+        begins = ends - number
+        ranges = np.arange(ends[-1]) + (head - begins).repeat(number)
+        low = self.first_of(ranges)
+        high = np.empty_like(low)
+        high[:-1] = low[1:]
+        low[begins], high[ends - 1] = first, last
+        return Pieces(ranges, low, high - low), parts
+
+    def _cut_one(self, first: int, last: int) -> Pieces:
+        """Do the same for a single request, the usual case, with fewer calls."""
+        head, tail = self.range_at(np.array([first, last - 1])).tolist()
+        ranges = np.arange(head, tail + 1)
+        low = self.first_of(ranges)
+        high = np.empty_like(low)
+        low[0], high[-1] = first, last
+        high[:-1] = low[1:]
+        return Pieces(ranges, low, high - low)
 
 
 def joined(first: Ints, count: Ints) -> list[tuple[int, int]]:

@@ -7,8 +7,8 @@ ranks die during it: the call has succeeded on all that live, or on none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from types import TracebackType
 
 import numpy as np
 from mpi4py import MPI
@@ -22,6 +22,10 @@ from .permutation import Ints
 #: What the ranks agree on at the end of a call: nobody saw a failure, nobody has an objection.
 _NO_FAILURE, _NO_OBJECTION = 1, 2
 _DIGEST_BITS = 63
+#: How much each rank can say to each other when they meet: more where few meet, so that loads need
+#: no second round of messages.
+_FEW_RANKS, _WORDS_OF_FEW, _WORDS = 64, 25, 5
+_PROBLEM = -1  # never a digest
 
 
 class Meeting:
@@ -36,35 +40,35 @@ class Meeting:
         """The communicator."""
         return self.wire.comm
 
-    @contextmanager
-    def guard(self) -> Iterator[None]:
+    def guard(self) -> AbstractContextManager[None]:
         """Turn failures of ranks that MPI reports inside the block into `RanksFailed`."""
-        try:
-            yield
-        except MPI.Exception as error:
-            if not mpi.is_failure(error, self.comm):
-                raise
-            raise mpi.ranks_failed(self.comm) from error
-        except RanksFailed:
-            mpi.revoke(self.comm)
-            raise
+        return _Guard(self)
+
+    def words(self, *values: int) -> Ints:
+        """Return what to say at a meeting, a row for each rank: `values` to all, and zeros."""
+        size = self.comm.size
+        room = _WORDS_OF_FEW if size <= _FEW_RANKS else _WORDS
+        # The first column is for `meet`.
+        words = np.zeros((size, 1 + room), np.int64)[:, 1:]
+        words[:, : len(values)] = values
+        return words
 
     def meet(
         self, call: str, problem: str | None, words: Ints, cause: Exception | None = None
     ) -> Ints:
         """Exchange a row of `words` with every rank if all make the same `call` and can make it.
 
-        Otherwise everybody raises BadInput, with the reason: here `problem`, if there is one, with
-        what caused it.
+        `words` are from the method of that name. Otherwise everybody raises BadInput, with the
+        reason: here `problem`, if there is one, with what caused it.
         """
-        mine = np.empty((self.comm.size, 2 + words.shape[1]), np.int64)
-        mine[:, 0] = xxh3_64(call.encode()) >> (64 - _DIGEST_BITS)
-        mine[:, 1] = problem is None
-        mine[:, 2:] = words
+        digest = xxh3_64(call.encode()) >> (64 - _DIGEST_BITS)
+        mine = words.base
+        assert isinstance(mine, np.ndarray)
+        mine[:, 0] = digest if problem is None else _PROBLEM
         with self.guard():
             theirs = self.wire.swap_rows(mine)
-            if (theirs[:, 0] == mine[0, 0]).all() and theirs[:, 1].all():
-                return theirs[:, 2:]
+            if (theirs[:, 0] == digest).all():
+                return theirs[:, 1:]
             said = self.wire.gather_objects((call, problem))
         if problem is not None:
             raise BadInput(problem) from cause
@@ -102,3 +106,24 @@ class Meeting:
         self.wire.abandon()
         self.wire = Wire(comm)
         self._agreed_to_recover = False
+
+
+class _Guard(AbstractContextManager[None]):
+    """See `Meeting.guard`; entered several times in each call, so kept light."""
+
+    def __init__(self, meeting: Meeting) -> None:
+        self._meeting = meeting
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            return
+        comm = self._meeting.comm
+        if isinstance(error, RanksFailed):
+            mpi.revoke(comm)
+        elif isinstance(error, MPI.Exception) and mpi.is_failure(error, comm):
+            raise mpi.ranks_failed(comm) from error

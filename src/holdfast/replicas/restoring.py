@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .buffers import Buffers
 from .exchange import Wire, address_of
 from .held import Held, checksums, deliver
 from .inputs import Bytes
@@ -67,11 +68,11 @@ class Restoration:
         return len(self._ranges)
 
     def sent(self) -> Ints:
-        """Return the ranges that this rank sends from what it holds."""
+        """Return the indices of the ranges that this rank sends from what it holds."""
         held = ~np.isin(self._ranges, [*self._supplied])
-        return np.asarray(self._ranges[(self._sources == self._me) & held])
+        return self.version.data.find(self._ranges[(self._sources == self._me) & held])
 
-    def run(self, wire: Wire) -> int:
+    def run(self, wire: Wire, buffers: Buffers) -> int:
         """Move everything into memory beside what is held; return the bytes that travelled."""
         wire.keep(self)
         version, moved = self.version, 0
@@ -82,10 +83,10 @@ class Restoration:
         if version.index is None:
             sizes = version.sizes(fresh)
         else:
-            self._index = Held(fresh, 8 * version.layout.whole(fresh).counts)
+            self._index = Held(fresh, 8 * version.layout.whole(fresh).counts, buffers)
             moved += self._move(wire, version.index, self._index, sources, 1)
             sizes = Lengths(self._index).of_ranges()
-        self._data = Held(fresh, sizes)
+        self._data = Held(fresh, sizes, buffers)
         return moved + self._move(wire, version.data, self._data, sources, 0)
 
     def commit(self) -> None:
@@ -96,9 +97,10 @@ class Restoration:
         )
         ids = version.data.ids
         keep = np.isin(ids, wanted) & ~np.isin(ids, self._data.ids)
-        version.data = version.data.changed(keep, self._data)
+        index = None
         if version.index is not None and self._index is not None:
-            version.set_index(version.index.changed(keep, self._index))
+            index = version.index.changed(keep, self._index)
+        version.hold(version.data.changed(keep, self._data), index)
         version.settle(self._dead, self.lost)
 
     @property

@@ -14,9 +14,10 @@ from .. import mpi
 from .._core import xxh3_64
 from ..errors import BadInput, Full
 from ..units import parse_size
+from .buffers import Buffers
 from .inputs import Blocks, Bytes, as_blocks, as_bytes, as_whole
 from .layout import Layout
-from .loading import WORDS, Load, Reload
+from .loading import Load, Reload
 from .meeting import Meeting
 from .permutation import Flags, Ints
 from .placement import Placement
@@ -30,11 +31,15 @@ Ranges = Iterable[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes on this rank: `stored` now, `peak` at most so far, `in_flight` in the last call."""
+    """Bytes on this rank: `stored` now, `peak` at most so far, `in_flight` in the last call.
+
+    `idle` is what an earlier version left for the next one; the system may take it at any time.
+    """
 
     stored: int
     peak: int
     in_flight: int
+    idle: int
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ class Replicas:
         call = f"Replicas{options}"
         host = labels[self.comm.rank] if labels and not problem else MPI.Get_processor_name()
         self._label = xxh3_64(host.encode()) >> 1
-        self._labels = self._meeting.meet(call, problem, self._words(self._label))[:, 0]
+        self._labels = self._meeting.meet(call, problem, self._meeting.words(self._label))[:, 0]
         self._meeting.conclude()
         self._copies = copies
         self._permute = permute
@@ -98,6 +103,7 @@ class Replicas:
         self._place = self.comm.rank
         self._ranks: Ints = np.arange(self.comm.size)
         self._versions: dict[str, Version] = {}
+        self._buffers = Buffers()
         self._submitted = 0
         self._peak = 0
         self._in_flight = 0
@@ -121,6 +127,7 @@ class Replicas:
                 store._place = int(group.places[group.comm.rank])
                 store._meeting = Meeting(group.comm)
                 store._peak = store._in_flight = 0
+                store._buffers = Buffers()
                 crew.spare = False
                 store._take(group)
                 return store
@@ -169,7 +176,7 @@ class Replicas:
         except BadInput as error:
             problem = str(error)
         call = f"submit({name=}, {block_bytes=}, first {'' if first is None else 'not '}None)"
-        said = self._meeting.meet(call, problem, self._words(blocks.nbytes // size, start))
+        said = self._meeting.meet(call, problem, self._meeting.words(blocks.nbytes // size, start))
         layout = self._layout(said, first is None, max(1, self._range_bytes // size))
         return self._submit(name, layout, blocks, None, size)
 
@@ -188,7 +195,7 @@ class Replicas:
             problem, cause = f"the blocks cannot be had: {error}", error
         call = f"submit_many({name=}, first {'' if first is None else 'not '}None)"
         shortest, longest = (int(lengths.min()), int(lengths.max())) if len(lengths) else (2**62, 0)
-        words = self._words(len(lengths), start, data.nbytes, shortest, longest)
+        words = self._meeting.words(len(lengths), start, data.nbytes, shortest, longest)
         said = self._meeting.meet(call, problem, words, cause)
         count, total = int(said[:, 0].sum()), int(said[:, 2].sum())
         layout = self._layout(
@@ -224,7 +231,9 @@ class Replicas:
         version = Version(self._submitted + 1, layout, placement, places, block_bytes)
         submission = None
         with suppress(MemoryError):
-            submission = Submission(version, blocks, lengths, self._ranks, self.comm.rank)
+            submission = Submission(
+                version, blocks, lengths, self._ranks, self.comm.rank, self._buffers
+            )
         if not self._meeting.conclude(submission is not None) or submission is None:
             raise Full(
                 f"no memory for another version of {name!r} on some rank; the old one stands"
@@ -234,7 +243,9 @@ class Replicas:
         self._peak = max(self._peak, self.memory().stored + version.bytes)
         self._meeting.conclude()
         self._submitted += 1
-        self._versions[name] = version
+        old, self._versions[name] = self._versions.get(name), version
+        if old is not None:
+            self._buffers.give(old.buffers, self.memory().stored)
         return version.number
 
     # Loading.
@@ -279,11 +290,11 @@ class Replicas:
         except (BadInput, TypeError) as error:
             problem = str(error)
         while True:
-            words = self._words()
+            words = self._meeting.words()
             try:
                 if load is not None:
                     load.choose(self._ranks, reload)
-                    words = load.words(self.comm.size)
+                    load.ask(words)
             except Exception as error:  # of the user's callback
                 problem, cause = f"reload failed: {error}", error
             call = f"load({name=})"
@@ -340,7 +351,7 @@ class Replicas:
         return self._take(group)
 
     def _describe(self) -> dict[str, Any]:
-        own = ("_crew", "_meeting", "_place", "_label", "_peak", "_in_flight")
+        own = ("_crew", "_meeting", "_place", "_label", "_peak", "_in_flight", "_buffers")
         return {key: value for key, value in self.__dict__.items() if key not in own}
 
     def _take(self, group: Regrouped) -> Recovery:
@@ -391,10 +402,10 @@ class Replicas:
             except Exception as error:  # of the user's callback
                 problem, cause = f"reload failed: {error}", error
             call = f"restore_copies({reload is not None})"
-            self._meeting.meet(call, problem, self._words(), cause)
+            self._meeting.meet(call, problem, self._meeting.words(), cause)
             assert restoration is not None
             with self.guard():
-                self._in_flight = restoration.run(self._meeting.wire)
+                self._in_flight = restoration.run(self._meeting.wire, self._buffers)
             self._peak = max(self._peak, self.memory().stored + restoration.bytes)
             if self._sound(version, restoration.sent()):
                 restoration.commit()
@@ -408,12 +419,7 @@ class Replicas:
         """
         stored = sum(version.bytes for version in self._versions.values())
         self._peak = max(self._peak, stored)
-        return Memory(stored, self._peak, self._in_flight)
-
-    def _words(self, *values: int) -> Ints:
-        words = np.zeros((self.comm.size, WORDS), np.int64)
-        words[:, : len(values)] = values
-        return words
+        return Memory(stored, self._peak, self._in_flight, self._buffers.idle)
 
 
 def _refusal(

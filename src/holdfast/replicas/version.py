@@ -7,13 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from .buffers import Buffers
 from .exchange import address_of
 from .held import Held
-from .layout import Layout, Pieces, joined
+from .inputs import Bytes
+from .layout import TABULATED, Layout, joined
 from .permutation import Flags, Ints
 from .placement import Placement
 
 _NONE = np.empty(0, np.int64)
+
+
+def _nothing() -> Held:
+    return Held(_NONE, _NONE, Buffers())
 
 
 class Lengths:
@@ -63,22 +69,25 @@ class Version:
         self.settled: Flags = np.zeros(len(places), np.bool_)
         self.lacking: Flags = np.zeros(len(places), np.bool_)
         self._bad = _NONE
-        self.data = Held(_NONE, _NONE)
-        self.index: Held | None = None
-        self._lengths = Lengths(self.data)
-        if block_bytes is None:
-            self.set_index(self.data)
+        #: Who serves each range to this rank, as long as nothing changes.
+        self._my_servers: Ints | None = None
+        self.hold(_nothing(), _nothing() if block_bytes is None else None)
 
     def __getstate__(self) -> dict[str, Any]:
         """Describe the version to a rank that holds nothing of it."""
-        nothing = Held(_NONE, _NONE)
-        index = None if self.index is None else nothing
-        return self.__dict__ | {"data": nothing, "index": index, "_lengths": Lengths(nothing)}
+        empty = Version(self.number, self.layout, self.placement, self.places, self.block_bytes)
+        kept = {key: self.__dict__[key] for key in ("settled", "lacking", "_bad")}
+        return empty.__dict__ | kept
 
     @property
     def bytes(self) -> int:
         """Memory that this rank gives to it."""
         return self.data.bytes + (self.index.bytes if self.index is not None else 0)
+
+    @property
+    def buffers(self) -> list[Bytes]:
+        """The memory itself."""
+        return self.data.buffers + (self.index.buffers if self.index is not None else [])
 
     # Where copies are.
 
@@ -110,6 +119,15 @@ class Version:
         result[copies == 0] = -1
         return np.where((candidates == requesters[:, None]).any(axis=1), requesters, result)
 
+    def my_servers(self, ranges: Ints, me: int, ranks: Ints) -> Ints:
+        """Return who serves each range to rank `me`, this one."""
+        if self.layout.ranges > TABULATED:
+            return self.servers(ranges, np.full(len(ranges), me), ranks)
+        if self._my_servers is None:
+            everything = np.arange(self.layout.ranges)
+            self._my_servers = self.servers(everything, np.full(len(everything), me), ranks)
+        return self._my_servers[ranges]
+
     def lost(self) -> list[tuple[int, int]]:
         """Return the blocks of which no copy is left, as (first, count)."""
         ranges = self.touched(self.lacking)
@@ -124,15 +142,18 @@ class Version:
         )
 
     def lose(self, places: Ints) -> None:
-        """Note that what these places held is gone."""
+        """Note that what these places held is gone, and that ranks have new numbers."""
+        self._my_servers = None
         self.lacking |= np.isin(self.places, places)
 
     def condemn(self, slots: Ints, ranges: Ints) -> None:
         """Note that these copies are damaged; they count as lost."""
+        self._my_servers = None
         self._bad = np.union1d(self._bad, self._key(ranges, slots))
 
     def settle(self, dead: Flags, lost: Ints) -> None:
         """Note that all but `lost` is where the placement says when it passes over `dead`."""
+        self._my_servers = None
         self.settled = dead
         self.lacking = dead.copy()
         slots = self.placement.holders(lost, dead)
@@ -143,37 +164,44 @@ class Version:
 
     # What this rank holds.
 
-    def sizes(self, ranges: Ints) -> Ints:
-        """Return the bytes of each range; those of variable size must be in the index here."""
-        if self.index is None:
-            return self.layout.whole(ranges).counts * self._fixed
-        return self._lengths.of_ranges()[self.index.find(ranges)]
-
-    def set_index(self, index: Held) -> None:
-        """Take the lengths of the blocks in these ranges as known."""
+    def hold(self, data: Held, index: Held | None) -> None:
+        """Take this as what the rank holds; `index` has the lengths of blocks of variable size."""
+        self.data = data
         self.index = index
-        self._lengths = Lengths(index)
+        self._firsts = self.layout.first_of(data.ids)
+        self._lengths = Lengths(_nothing() if index is None else index)
 
-    def spans(self, pieces: Pieces) -> tuple[Ints, Ints]:
-        """Return where the bytes of pieces lie here, and how many they are."""
-        where = self.data.find(pieces.ranges)
-        before = pieces.first - self.layout.whole(pieces.ranges).first
+    def sizes(self, ranges: Ints) -> Ints:
+        """Return the bytes of each range, all blocks being of one size."""
+        return self.layout.whole(ranges).counts * self._fixed
+
+    def find(self, first: Ints) -> Ints:
+        """Return the index in `data` of the range that each block lies in; all must be held."""
+        return self._firsts.searchsorted(first, "right") - 1
+
+    def spans(self, where: Ints, first: Ints, count: Ints) -> tuple[Ints, Ints]:
+        """Return where blocks of the ranges at `where` lie here, and how many bytes they are."""
+        before = first - self._firsts[where]
         if self.index is None:
-            low, length = before * self._fixed, pieces.counts * self._fixed
+            low, length = before * self._fixed, count * self._fixed
         else:
-            low, length = self._lengths.inside(where, before, pieces.counts)
+            low, length = self._lengths.inside(where, before, count)
         return self.data.addresses[where] + low, length
 
-    def index_spans(self, pieces: Pieces) -> tuple[Ints, Ints]:
-        """Return where the lengths of the blocks of pieces lie here, and how many bytes."""
+    def index_spans(self, where: Ints, first: Ints, count: Ints) -> tuple[Ints, Ints]:
+        """Return where the lengths of these blocks lie here, and how many bytes they take."""
         assert self.index is not None
-        before = pieces.first - self.layout.whole(pieces.ranges).first
-        return self.index.addresses[self.index.find(pieces.ranges)] + 8 * before, 8 * pieces.counts
+        return self.index.addresses[where] + 8 * (first - self._firsts[where]), 8 * count
 
-    def damaged(self, ranges: Ints) -> Ints:
-        """Return those of the ranges held here whose bytes do not match their checksum."""
-        bad = self.data.damaged(ranges)
-        return bad if self.index is None else np.union1d(bad, self.index.damaged(ranges))
+    def damaged(self, where: Ints) -> Ints:
+        """Return those of the ranges at `where` whose bytes do not match their checksum."""
+        used = np.zeros(len(self.data.ids), np.bool_)
+        used[where] = True
+        where = used.nonzero()[0]
+        wrong = self.data.wrong(where)
+        if self.index is not None:
+            wrong |= self.index.wrong(where)
+        return self.data.ids[where[wrong.nonzero()[0]]]
 
     @property
     def _fixed(self) -> int:

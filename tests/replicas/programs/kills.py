@@ -2,8 +2,8 @@
 
 usage: kills.py SEED FIRST COUNT REPORT
 
-Runs up to COUNT schedules one after another on the ranks that are left; each appends a line to
-REPORT when it is done, and each victim a line with the stage that it dies in.
+Runs up to COUNT schedules one after another on the ranks that are left. Every rank appends a line
+to REPORT when it has finished one, and each victim a line with the stage that it dies in.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections import Counter
 
 import blocks
@@ -29,32 +30,36 @@ EXTRAS = ("one", "two at once", "one more in recovery", "rank 0", "all holders")
 FEWEST = 4
 
 
+#: How many events and seconds each call took so far on this rank.
+EVENTS, SECONDS = Counter[str](), Counter[str]()
+
+
 class Killer:
-    """Ends this process at a chosen point of a chosen call."""
+    """Ends this process at a chosen point of a chosen call, at the latest when the call ends."""
 
     def __init__(self, report: str) -> None:
         self._report = report
         self._plan: dict[str, tuple[str, float, bool]] = {}
-        self._events = Counter[str]()
 
     def plan(self, call: str, when: str, fraction: float, by_clock: bool) -> None:
         self._plan[call] = (when, fraction, by_clock)
 
     def die(self, stage: str) -> None:
-        with open(self._report, "a") as file:
-            file.write(f"kill {stage}\n")
+        note(self._report, f"kill {stage}")
         os.kill(os.getpid(), signal.SIGKILL)
 
     def during(self, call: str, action):
         when, fraction, by_clock = self._plan.get(call, ("", 0.0, False))
         if when == "before":
             self.die(f"before {call}")
+        delay = fraction * (SECONDS[call] or 0.002)
+        timer = threading.Timer(delay, self.die, (f"in {call}",))
+        timer.daemon = True
+        count, fatal, start = 0, -1, time.perf_counter()
         if when == "in" and by_clock:
-            timer = threading.Timer(fraction * 0.02, self.die, (f"in {call}",))
-            timer.daemon = True
             timer.start()
-        count = 0
-        fatal = int(fraction * (self._events[call] or 40)) if when == "in" and not by_clock else -1
+        elif when == "in":
+            fatal = int(fraction * (EVENTS[call] or 40))
 
         def watch(frame, event, argument):
             nonlocal count
@@ -67,22 +72,39 @@ class Killer:
         sys.setprofile(watch)
         try:
             result = action()
+        except RanksFailed:
+            # Whoever is doomed must not outlive the call and die in some later one.
+            sys.setprofile(None)
+            if when:
+                self.die(f"after {call}")
+            raise
         finally:
             sys.setprofile(None)
-            self._events[call] = max(self._events[call], count)
-        if when in ("after", "in"):
+        EVENTS[call] = max(EVENTS[call], count)
+        SECONDS[call] = time.perf_counter() - start
+        if when:
             self.die(f"after {call}")
         return result
 
 
-def deaths(rng: np.random.Generator, number: int, size: int, copies: int) -> dict[int, str]:
-    """Who is to die at which stage: stages in turn, with one, several or particular victims."""
+def note(report: str, line: str) -> None:
+    """Append a line to the report in one piece."""
+    with open(report, "a") as file:
+        file.write(f"{line}\n")
+
+
+def deaths(rng: np.random.Generator, number: int, slots: list[int], copies: int) -> dict[int, str]:
+    """Who is to die at which stage: stages in turn, with one, several or particular victims.
+
+    `slots` are the ranks in the order in which the placement deals out copies.
+    """
+    size = len(slots)
     stage = STAGES[number % len(STAGES)]
-    extra = EXTRAS[number // len(STAGES) % len(EXTRAS)]
-    order = rng.permutation(size).tolist()
-    if extra == "rank 0":
-        order.remove(0)
-        order.insert(0, 0)
+    extra = EXTRAS[number % len(EXTRAS)]
+    first = int(rng.integers(size))
+    holders = [slots[(first + k * size // copies) % size] for k in range(copies)]
+    order = {"rank 0": [0], "all holders": holders}.get(extra, [])
+    order += [rank for rank in rng.permutation(size).tolist() if rank not in order]
     many = {"two at once": 2, "one more in recovery": 2, "all holders": copies}.get(extra, 1)
     doomed = order[: max(1, min(many, size - FEWEST))]
     plan = dict.fromkeys(doomed, stage)
@@ -118,8 +140,9 @@ class Schedule:
         self.counts[rng.integers(size)] += 5
         self.total = int(self.counts.sum())
         self.killer = Killer(report)
-        plan = deaths(rng, number, size, self.copies)
-        fraction, by_clock = float(rng.random()), bool(rng.random() < 0.5)
+        slots = np.argsort(self.store._labels, kind="stable").tolist()
+        plan = deaths(rng, number, slots, self.copies)
+        fraction, by_clock = float(rng.random()), number // len(STAGES) % 2 == 1
         if comm.rank in plan:
             when, call = plan[comm.rank].split()
             self.killer.plan(call, when, fraction, by_clock)
@@ -212,9 +235,7 @@ def main() -> None:
     try:
         for number in range(first, first + count):
             comm = Schedule(comm, seed, number, report).run()
-            if comm.rank == 0:
-                with open(report, "a") as file:
-                    file.write(f"done {number}\n")
+            note(report, f"done {number} {comm.rank} {comm.size}")
             if comm.size < FEWEST + 3:
                 break
     except BaseException:
