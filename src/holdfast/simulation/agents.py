@@ -221,6 +221,7 @@ class Agent(SimulatedMember):
         except HoldfastError:
             self._restoring(restoring.Failed(pull.ticket))
         else:
+            self._watch(self, "pulled", pull.held.key)
             self._restoring(restoring.Pulled(pull.ticket, pull.held.size))
 
     def _restore(self, call: Call) -> None:

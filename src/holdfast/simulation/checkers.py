@@ -7,10 +7,12 @@ knows how it is done.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 
 from ..errors import Dropped, Full, KeyExists, NotEnoughNodes, NotFound, TryAgain
 from .history import Call, Record, Violation
+from .scenario import Scenario
 
 #: A confirmation that is this old may still let a copy be trimmed, so a death counts as long.
 _CONFIRMED = 6.0
@@ -19,13 +21,12 @@ _CONFIRMED = 6.0
 class Checkers:
     """Follows all that happens and raises `Violation` at once where a promise is broken."""
 
-    def __init__(
-        self, clock: Callable[[], float], deadlines: dict[str, float], capacity: int
-    ) -> None:
+    def __init__(self, scenario: Scenario, clock: Callable[[], float]) -> None:
+        self._scenario = scenario
         self._clock = clock
-        self._deadlines = deadlines
-        self._capacity = capacity  # of each store
         self._nodes: dict[int, str] = {}  # by member
+        self._started: dict[int, float] = {}
+        self._pulled: Counter[int] = Counter()  # bytes
         self.records: dict[bytes, Record] = {}
         self.calm_since = 0.0  # since when there was no fault; infinite while there is one
         self.stable_since = 0.0  # since when all agents have the same view
@@ -45,7 +46,7 @@ class Checkers:
     def ended(self, call: Call) -> None:
         """Check the answer to a call."""
         assert call.ended is not None
-        if call.ended - call.began > self._deadlines[call.kind]:
+        if call.ended - call.began > self._scenario.deadlines[call.kind]:
             raise Violation(f"deadlines: {call} took {call.ended - call.began:.1f} s")
         record = self.records[call.key]
         match call.kind:
@@ -101,7 +102,8 @@ class Checkers:
             raise Violation(f"right answer: {call}, but nobody dropped it")
         if isinstance(error, KeyExists) and not record.contested and record.drop_began is None:
             raise Violation(f"right answer: {call}, but nobody put other bytes")
-        if isinstance(error, Full) and sum(r.size for r in self.records.values()) <= self._capacity:
+        total = sum(record.size for record in self.records.values())
+        if isinstance(error, Full) and total <= self._scenario.capacity:
             raise Violation(f"right answer: {call}, but all objects fit one store")
         undisturbed = self.calm_since == self.stable_since == 0
         if undisturbed and isinstance(error, TryAgain) and not isinstance(error, NotEnoughNodes):
@@ -164,6 +166,16 @@ class Checkers:
     def started(self, member: int, node: str) -> None:
         """Take note that a member has started; it holds nothing."""
         self._nodes[member] = node
+        self._started[member] = self._clock()
+
+    def pulled(self, member: int, key: bytes) -> None:
+        """Check that a member does not fetch faster than it may."""
+        self._pulled[member] += self.records[key].size
+        seconds = self._clock() - self._started[member]
+        # A second's worth may have been saved up, and the last one is begun with the least rest.
+        largest = max(record.size for record in self.records.values())
+        if self._pulled[member] > self._scenario.restore_rate * (seconds + 1) + largest:
+            raise Violation(f"rate: {self._pulled[member]} bytes fetched in {seconds:.1f} s")
 
     def killed(self, member: int) -> None:
         """Take note that a member has died, with all that it held."""

@@ -29,8 +29,7 @@ class Cluster:
         self.paused: set[str] = set()
         self.stuck: set[str] = set()  # whose Python loop stands still
         self.cuts = 0
-        self.pulls = 0
-        self.checkers = Checkers(lambda: self.wire.now, scenario.deadlines, scenario.capacity)
+        self.checkers = Checkers(scenario, lambda: self.wire.now)
         self.calls: list[Call] = []
         self._agent_class = agent
         self._trace = blake2b(digest_size=8)
@@ -234,6 +233,8 @@ class Cluster:
         if what == "stored":
             self.checkers.stored(member.number, key, agent.store.objects[key].content)
             self.checkers.room(member.node, agent.store.used, agent.store.capacity)
+        elif what == "pulled":
+            self.checkers.pulled(member.number, key)
         elif what == "buried":
             self.checkers.buried(member.number, key)
         else:
