@@ -166,8 +166,9 @@ class _Drill:
             outcomes = injection.run().outcomes
             start = time.monotonic()
             agreed, trouble = self._settle(injection, start, copies=False)
-        # Nobody writes any more, so that copies come to rest.
-        whole, trouble = (None, trouble) if trouble else self._settle(injection, start, copies=True)
+            whole = None
+            if not trouble:
+                whole, trouble = self._settle(injection, start, copies=True)
         probing.check(self._within)
         report = DrillReport(
             outcomes,
