@@ -1,8 +1,8 @@
 """A client that knows what it was promised, and says so when a promise is broken.
 
-It puts, gets and drops without end. Lines on standard input are answered by lines of JSON: at
-`check` it reads all that it must be able to read and counts copies, between `pause` and `go on` it
-does nothing. A broken promise is a line `broken: ...`, and the end.
+It puts, gets and drops without end. At a line on standard input it pauses, reads all that it must
+be able to read, counts copies, and answers with a line of JSON. A broken promise is a line
+`broken: ...`, and the end.
 
 What it may expect of a key:
 
@@ -156,16 +156,11 @@ def broken(what: str) -> None:
 
 def main(directory: str, seed: int) -> None:
     client = Client(Path(directory), seed)
-    paused = False
     while True:
-        if paused or select.select([sys.stdin], [], [], 0)[0]:
-            command = sys.stdin.readline().strip()
-            if not command:
+        if select.select([sys.stdin], [], [], 0)[0]:
+            if not sys.stdin.readline():
                 return
-            paused = command == "pause"
-            answer = client.check() if command == "check" else None
-            print(msgspec.json.encode(answer).decode(), flush=True)
-            continue
+            print(msgspec.json.encode(client.check()).decode(), flush=True)
         try:
             client.step()
         except errors.HoldfastError as error:

@@ -166,8 +166,9 @@ class _Drill:
             outcomes = injection.run().outcomes
             start = time.monotonic()
             agreed, trouble = self._settle(injection, start, copies=False)
-        # Nobody writes any more, so that copies come to rest.
-        whole, trouble = (None, trouble) if trouble else self._settle(injection, start, copies=True)
+            whole = None
+            if not trouble:
+                whole, trouble = self._settle(injection, start, copies=True)
         probing.check(self._within)
         report = DrillReport(
             outcomes,
@@ -185,8 +186,8 @@ class _Drill:
             _show(report)
         if probing.requests.wrong:
             raise Damaged(f"{probing.requests.wrong} answers were not what had been put")
-        if probing.requests.lost:
-            raise Unavailable(f"{probing.requests.lost} acknowledged objects were not found again")
+        if probing.requests.missing and not trouble:  # behind a cut they are, and come back
+            raise Unavailable(f"{probing.requests.missing} acknowledged objects were not found")
 
     def _settle(self, injection: Injection, start: float, copies: bool) -> tuple[float | None, str]:
         """Wait; return how long it took since `start`, or why it did not happen."""
@@ -223,6 +224,8 @@ def _show(report: DrillReport) -> None:
         console.print(f"The agents did not settle: {report.unsettled}.")
     console.print(f"{report.restored} copies were fetched, {format_size(report.moved_bytes)}.")
     requests = report.requests
+    if requests.missing:
+        console.print(f"{requests.missing} acknowledged objects of a client cannot be found now.")
     console.print(
         f"{requests.failed} of {requests.made} requests of a client failed; "
         f"the slowest took {requests.slowest:.2f} s."

@@ -33,7 +33,7 @@ class Requests(msgspec.Struct):
     failed: int = 0
     slowest: float = 0.0  # seconds
     wrong: int = 0  # answers with other bytes than were put
-    lost: int = 0  # acknowledged objects that nobody has at the end
+    missing: int = 0  # acknowledged objects that were not found at the end
 
 
 class Probing:
@@ -64,7 +64,7 @@ class Probing:
         for key, data in self._kept.items():
             while not self._get(key, data):
                 if time.monotonic() > end:
-                    self.requests.lost += 1
+                    self.requests.missing += 1
                     break
                 time.sleep(_AGAIN_AFTER)
         left = [*self._kept, *self._undropped]

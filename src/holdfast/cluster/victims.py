@@ -122,8 +122,7 @@ class Victims:
         """Tell in words who keeps the cluster from being settled; empty if nobody does.
 
         It is settled when all agents that run and can reach one another agree that these live and
-        no others, and, if it is about `copies` too, nobody lacks one. While somebody writes there
-        is always one on its way.
+        no others, and, if it is about `copies` too, nobody lacks one.
         """
         running = [node for node in range(self.count) if self.condition(node) == "running"]
         trouble = []

@@ -123,6 +123,7 @@ class Comparing:
         ours = self._holdings.survey().get(request.sender, _NOTHING)
         if ours == request.digest:
             self._agreed[request.sender] = ours
+            self._met.add(request.sender)
             return Compared()
         return Compared(self._holdings.buckets_with(request.sender))
 
