@@ -47,7 +47,7 @@ def session() -> Iterator[None]:
 
 def state(node: str) -> str:
     nodes: list[dict[str, Any]] = json.loads(run("status", "--json"))["nodes"]
-    return next(one["state"] for one in nodes if one["node"] == node)
+    return next(one["answer"] for one in nodes if one["node"] == node)
 
 
 def test_an_agent_is_killed_and_restarted(session: None) -> None:

@@ -23,7 +23,7 @@ from holdfast.cluster.networks import Networks
 CLIENT = Path(__file__).with_name("verifying_client.py")
 NODES = 6
 #: Checks come after so many rounds.
-EVERY = 5
+EVERY = 10
 #: Short, so that many rounds fit; long enough for six agents on two busy cores.
 TIMERS = {"probe_period": "0.1 s", "partition_wait": "1 s", "deadline": "1 s", "avoid": "0.5 s"}
 
@@ -42,14 +42,25 @@ class Verifier:
 
     def check(self) -> dict[str, int]:
         """Let it read all that was promised."""
+        counts: dict[str, int] = msgspec.json.decode(self._say("check"))
+        return counts
+
+    @contextlib.contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Let it do nothing for a while."""
+        self._say("pause")
+        yield
+        self._say("go on")
+
+    def _say(self, command: str) -> str:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):  # it has something to say, and is gone
-            self._process.stdin.write("check\n")
+            self._process.stdin.write(f"{command}\n")
         line = self._process.stdout.readline()
-        assert line.startswith("{"), line or "the client died"
-        counts: dict[str, int] = msgspec.json.decode(line)
-        return counts
+        assert line, "the client died"
+        assert not line.startswith("broken"), line
+        return line
 
     def close(self) -> None:
         self._process.kill()
@@ -98,7 +109,7 @@ def soak(seed: int, rounds: int, patience: str) -> Tally:
         for start in range(0, rounds, EVERY):
             plan = Faults(seed + start).random(EVERY, NODES, cuts=made is not None)
             try:
-                report = inject(plan, cluster, patience, settle_within="60 s").run()
+                report = inject(plan, cluster, patience, quiet=verifier.quiet).run()
                 tally.client = verifier.check()
             except Exception as error:
                 raise AssertionError(f"after {tally}\n{plan}\n{error}") from error

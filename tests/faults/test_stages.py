@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import time
@@ -201,15 +202,45 @@ def drop(job: holdfast.Job, key: str) -> None:
             assert time.monotonic() < end, "it was never dropped"
 
 
+TIMERS = {"probe_period": "0.1 s", "partition_wait": "0.5 s", "memory": "256 MiB"}
+
+
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("stage", ["restore", "trim"])
-def test_stages_that_no_client_reaches_are_armed_and_disarmed(
-    cluster: holdfast.LocalCluster, job: holdfast.Job, stage: str, action: str
+def test_restore_and_trim_when_another_agent_leaves_and_returns(stage: str, action: str) -> None:
+    hurt, mend = (Faults.kill, Faults.restart) if action == "kill" else (Faults.stop, Faults.resume)
+    if stage == "restore":  # while node 2 is away
+        steps = mend(hurt(Faults(), 1, at=stage).stop(2), 1).resume(2)
+    else:  # when it is back
+        steps = mend(hurt(Faults().stop(2).settle(), 1, at=stage).resume(2), 1)
+    with holdfast.local_cluster(nodes=4, **TIMERS) as cluster, cluster.connect() as job:
+        objects = {f"key-{number}": os.urandom(2000) for number in range(60)}
+        for key, data in objects.items():
+            job.objects.put(key, data, copies=2)
+        report = inject(steps.settle(), cluster, patience="30 s").run()
+        assert report.stages[stage] == 1
+        for key, data in objects.items():
+            assert get(job, key) == data
+            assert holders(job, key) >= 2
+
+
+def holders(job: holdfast.Job, key: str) -> int:
+    """How many nodes have a copy."""
+    found = 0
+    job._peers.refresh()
+    for member in job._peers.routing.live:
+        with contextlib.suppress(errors.NotFound):
+            job._peers.client.stat(member.address, key.encode(), deadline=5.0)
+            found += 1
+    return found
+
+
+def test_what_does_not_happen_is_disarmed(
+    cluster: holdfast.LocalCluster, job: holdfast.Job
 ) -> None:
-    armed = Faults().kill(1, at=stage) if action == "kill" else Faults().stop(1, at=stage)
-    with inject(armed, cluster, patience=0.1) as report:
+    with inject(Faults().kill(1, at="trim"), cluster, patience=0.1) as report:
         put(job, "key", b"bytes")
-    assert report.stages[stage] == 0
-    assert len(report.missed) == 1
+    assert report.stages["trim"] == 0
+    assert report.missed == ["kill(node=1, at='trim')"]
     assert cluster.nodes[1].alive
     put(job, "other", b"bytes")

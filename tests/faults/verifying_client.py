@@ -1,8 +1,8 @@
 """A client that knows what it was promised, and says so when a promise is broken.
 
-It puts, gets and drops without end. On the line `check` it pauses, reads all that it must be able
-to read, counts copies, and answers with a line of JSON. A broken promise is a line `broken: ...`,
-and the end.
+It puts, gets and drops without end. Lines on standard input are answered by lines of JSON: at
+`check` it reads all that it must be able to read and counts copies, between `pause` and `go on` it
+does nothing. A broken promise is a line `broken: ...`, and the end.
 
 What it may expect of a key:
 
@@ -27,7 +27,7 @@ from holdfast.job import Job
 
 SIZES = (10, 1000, 70_000, 1_500_000)
 #: So many objects are kept at most, and so many dropped ones are remembered.
-KEPT, REMEMBERED = 120, 200
+KEPT, REMEMBERED = 80, 100
 CHECK_WITHIN = 60.0
 
 
@@ -88,6 +88,7 @@ class Client:
                         f"{missing.__name__ if missing else 'it can be read'}"
                     )
                 time.sleep(0.05)
+                self._job._peers.refresh()  # somebody may be back
         for key in self.dropped:
             if self._get(key) is None:
                 broken(f"{key} was dropped and is back")
@@ -155,12 +156,16 @@ def broken(what: str) -> None:
 
 def main(directory: str, seed: int) -> None:
     client = Client(Path(directory), seed)
+    paused = False
     while True:
-        if select.select([sys.stdin], [], [], 0)[0]:
+        if paused or select.select([sys.stdin], [], [], 0)[0]:
             command = sys.stdin.readline().strip()
-            if command != "check":
+            if not command:
                 return
-            print(msgspec.json.encode(client.check()).decode(), flush=True)
+            paused = command == "pause"
+            answer = client.check() if command == "check" else None
+            print(msgspec.json.encode(answer).decode(), flush=True)
+            continue
         try:
             client.step()
         except errors.HoldfastError as error:

@@ -74,5 +74,5 @@ class Inside:
         """Whether these agents have one view and nothing left to restore or to trim."""
         states = [self.status(node) for node in nodes]
         return len({state.identity for state in states}) == 1 and not any(
-            state.restoring.lacking or state.restoring.unequal for state in states
+            state.restoring.lacking or state.restoring.unmet for state in states
         )

@@ -57,6 +57,7 @@ def main() -> None:
         _refuse(orders, error)
     orphaned = _serve(core, orders, member)
     core.stop()
+    where.tiers.remove()  # while our file still tells `down` of them, should we be killed
     node.depart(orders, where, orphaned)
 
 

@@ -30,6 +30,8 @@ _REPLY = msgspec.msgpack.Decoder(Reply)
 _encode = msgspec.msgpack.encode
 #: Deaths within so many periods count as one event.
 _AT_ONCE = 10
+#: Errors of a pull whose object is not to be had any more.
+_GONE = ("NotFound", "Dropped")
 _TIERS = {tier.value: tier for tier in (_core.Tier.MEMORY, _core.Tier.DISK)}
 
 
@@ -200,9 +202,10 @@ class Members:
 
     def _pull(self, pull: Pull) -> None:
         def answered(kind: str, result: tuple[Any, ...]) -> None:
-            event: restoring.Event = restoring.Failed(pull.ticket)
             if kind == "pulled":
-                event = restoring.Pulled(pull.ticket, result[0])
+                event: restoring.Event = restoring.Pulled(pull.ticket, result[0])
+            else:
+                event = restoring.Failed(pull.ticket, gone=result[0] in _GONE)
             self._restoring(event, time.monotonic())
 
         self._core.pass_point("restore")

@@ -26,7 +26,7 @@ def render(status: AgentStatus) -> str:
         samples = [(f'{label},tier="{tier}"', usage[name]) for tier, usage in status.tiers.items()]
         lines += _family(f"tier_{name}", "gauge", samples)
     restoring = status.restoring
-    for name in ("lacking", "lacking_bytes", "unequal", "conflicts", "waits", "below"):
+    for name in ("lacking", "lacking_bytes", "unmet", "conflicts", "waits", "below"):
         lines += _family(f"restoring_{name}", "gauge", [(label, getattr(restoring, name))])
     for name in ("restored", "restored_bytes", "trimmed"):
         lines += _family(f"restoring_{name}", "counter", [(label, getattr(restoring, name))])

@@ -40,8 +40,9 @@ class DrillReport(msgspec.Struct, frozen=True):
     """What `holdfast drill ... --json` prints; times are in seconds."""
 
     faults: list[Outcome]
-    agreed_after: float | None  # the agents agree who lives, and nothing is left to restore
-    unsettled: str  # why they do not
+    agreed_after: float | None  # all agents agree who lives
+    whole_after: float | None  # no copy is missing
+    unsettled: str  # why not
     restored: int
     moved_bytes: int
     requests: Requests
@@ -161,18 +162,17 @@ class _Drill:
         probing = Probing(Job(self._directory, self._config), min(2, self._victims.count))
         with probing:
             time.sleep(_WARM_UP)
-            injection = Injection(faults, self._victims, self._within, self._within)
+            injection = Injection(faults, self._victims, self._within)
             outcomes = injection.run().outcomes
             start = time.monotonic()
-            while trouble := self._victims.unsettled(injection.cuts):
-                if time.monotonic() > start + self._within:
-                    break
-                time.sleep(0.01)
-            agreed = None if trouble else round(time.monotonic() - start, 3)
+            agreed, trouble = self._settle(injection, start, copies=False)
+        # Nobody writes any more, so that copies come to rest.
+        whole, trouble = (None, trouble) if trouble else self._settle(injection, start, copies=True)
         probing.check(self._within)
         report = DrillReport(
             outcomes,
             agreed,
+            whole,
             trouble,
             self._since(before, "pulls"),
             self._since(before, "pulled_bytes"),
@@ -187,6 +187,14 @@ class _Drill:
             raise Damaged(f"{probing.requests.wrong} answers were not what had been put")
         if probing.requests.lost:
             raise Unavailable(f"{probing.requests.lost} acknowledged objects were not found again")
+
+    def _settle(self, injection: Injection, start: float, copies: bool) -> tuple[float | None, str]:
+        """Wait; return how long it took since `start`, or why it did not happen."""
+        while trouble := self._victims.unsettled(injection.cuts, copies):
+            if time.monotonic() > start + self._within:
+                return None, trouble
+            time.sleep(0.01)
+        return round(time.monotonic() - start, 3), ""
 
     def _look(self) -> dict[int, dict[str, int]]:
         """Return the counters of all agents that answer, by member."""
@@ -207,11 +215,12 @@ def _show(report: DrillReport) -> None:
     for outcome in report.faults:
         when = "it never happened" if outcome.happened is None else f"{outcome.happened:.2f} s"
         console.print(f"{outcome.fault}: {when}")
-    if report.agreed_after is None:
+    if report.agreed_after is not None:
+        console.print(f"{report.agreed_after} s later the agents agreed who lives.")
+    if report.whole_after is not None:
+        console.print(f"{report.whole_after} s later no copy was missing.")
+    if report.unsettled:
         console.print(f"The agents did not settle: {report.unsettled}.")
-    else:
-        after = report.agreed_after
-        console.print(f"{after} s later the agents agreed who lives, and no copy was missing.")
     console.print(f"{report.restored} copies were fetched, {format_size(report.moved_bytes)}.")
     requests = report.requests
     console.print(

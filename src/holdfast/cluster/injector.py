@@ -6,6 +6,8 @@ import contextlib
 import itertools
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import msgspec
 
@@ -31,6 +33,8 @@ from .local import LocalAgents
 from .networks import Networks
 from .relay import Relay
 from .victims import Victims
+
+Quiet = Callable[[], AbstractContextManager[object]]
 
 _LOOK_EVERY = 0.002
 _SETTLE_EVERY = 0.05
@@ -68,6 +72,7 @@ def inject(
     cluster: LocalAgents,
     patience: str | float = "10 s",
     settle_within: str | float = "60 s",
+    quiet: Quiet = contextlib.nullcontext,
 ) -> Injection:
     """Do what a plan says to a local cluster, during a `with` block.
 
@@ -77,10 +82,11 @@ def inject(
             job.objects.put("key", data)
         assert report.stages["put"] == 1
 
-    `patience` is how long to wait for an armed fault to go off.
+    `patience` is how long to wait for an armed fault to go off. While somebody writes, copies are
+    never all in their places: `quiet` gives a context in which nobody does, for `settle`.
     """
     victims = Victims(cluster.directory, cluster.restart, cluster.networks)
-    return Injection(faults, victims, parse_time(patience), parse_time(settle_within))
+    return Injection(faults, victims, parse_time(patience), parse_time(settle_within), quiet)
 
 
 class Injection:
@@ -90,13 +96,19 @@ class Injection:
     """
 
     def __init__(
-        self, faults: Faults, victims: Victims, patience: float, settle_within: float
+        self,
+        faults: Faults,
+        victims: Victims,
+        patience: float,
+        settle_within: float = 60.0,
+        quiet: Quiet = contextlib.nullcontext,
     ) -> None:
         self.report = Report(str(faults))
         self._steps = faults.steps
         self._victims = victims
         self._patience = patience
         self._settle_within = settle_within
+        self._quiet = quiet
         self._armed: dict[int, tuple[Kill | Stop, Outcome]] = {}  # by node
         self._relays: dict[int, Relay] = {}
         self.cuts: set[tuple[int, int]] = set()  # from, to
@@ -204,7 +216,12 @@ class Injection:
 
     def _settle(self) -> None:
         end = time.monotonic() + self._settle_within
-        while trouble := self._victims.unsettled(self.cuts):
+        self._until_settled(end, copies=False)
+        with self._quiet():
+            self._until_settled(end, copies=True)
+
+    def _until_settled(self, end: float, copies: bool) -> None:
+        while trouble := self._victims.unsettled(self.cuts, copies):
             if time.monotonic() > end or self._given_up.is_set():
                 raise TryAgain(f"the agents did not settle in {self._settle_within:g} s: {trouble}")
             self._sleep(_SETTLE_EVERY)

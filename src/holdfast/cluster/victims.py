@@ -41,7 +41,7 @@ def sides(nodes: Sequence[int], cuts: Collection[tuple[int, int]]) -> list[set[i
 
 
 def _restores(status: RestoreStatus) -> bool:
-    return bool(status.lacking or status.unequal or status.waits)
+    return bool(status.lacking or status.unmet or status.waits)
 
 
 class Victims:
@@ -118,11 +118,12 @@ class Victims:
             return None
         return msgspec.msgpack.decode(answer, type=AgentStatus)
 
-    def unsettled(self, cuts: Collection[tuple[int, int]] = ()) -> str:
+    def unsettled(self, cuts: Collection[tuple[int, int]] = (), copies: bool = True) -> str:
         """Tell in words who keeps the cluster from being settled; empty if nobody does.
 
         It is settled when all agents that run and can reach one another agree that these live and
-        no others, and nobody lacks a copy.
+        no others, and, if it is about `copies` too, nobody lacks one. While somebody writes there
+        is always one on its way.
         """
         running = [node for node in range(self.count) if self.condition(node) == "running"]
         trouble = []
@@ -135,7 +136,7 @@ class Victims:
                     trouble.append(f"node {node} does not answer")
                 elif seen.identity != expected:
                     trouble.append(f"node {node} sees others alive than run")
-                elif _restores(seen.restoring):
+                elif copies and _restores(seen.restoring):
                     trouble.append(f"node {node} is restoring")
         return ", ".join(trouble)
 

@@ -39,6 +39,7 @@ class Comparing:
         self._owners: Owners | None = None
         self._agreed: dict[int, Digest] = {}  # the digest that was the same on both sides
         self._busy: set[int] = set()
+        self._met: set[int] = set()  # compared to the end under these owners, equal or not
         self._ticks = 0
         self.conflicts: set[bytes] = set()  # keys that hold other bytes elsewhere
 
@@ -46,6 +47,11 @@ class Comparing:
         """Begin anew under other owners."""
         self._owners = owners
         self._agreed.clear()
+        self._met.clear()
+
+    def unmet(self) -> int:
+        """Count the members with whom we have not compared since the view changed."""
+        return len(self._holdings.survey().keys() - self._met)
 
     def unequal(self) -> dict[int, Digest]:
         """Return our digests of the pairs that are not known to be equal."""
@@ -84,18 +90,20 @@ class Comparing:
             return
         if not reply.buckets:
             self._agreed[peer] = digest
+            self._met.add(peer)
             return
         mine = self._holdings.buckets_with(peer)
         differing = [i for i, theirs in enumerate(reply.buckets) if mine[i] != theirs]
         at_a_time = max(1, _LISTED // (digest[0] // BUCKETS + 1))
         self._busy.add(peer)
-        self._exchange(peer, differing, at_a_time)
+        self._exchange(owners, peer, differing, at_a_time)
 
-    def _exchange(self, peer: int, buckets: list[int], at_a_time: int) -> None:
+    def _exchange(self, owners: Owners, peer: int, buckets: list[int], at_a_time: int) -> None:
         """List what we hold in some parts, and go on with the rest when the answer is there."""
-        owners = self._owners
-        if not buckets or owners is None or peer not in owners.members:
+        if not buckets or owners is not self._owners:
             self._busy.discard(peer)
+            if owners is self._owners:
+                self._met.add(peer)
             return
         now, later = buckets[:at_a_time], buckets[at_a_time:]
         held = self._holdings.held_with(peer, now)
@@ -106,7 +114,7 @@ class Comparing:
                 return
             for theirs in reply.held:
                 self._lack(theirs, peer)
-            self._exchange(peer, later, at_a_time)
+            self._exchange(owners, peer, later, at_a_time)
 
         self._ask(owners.members[peer], Exchange(owners.identity, self._me, now, held), answered)
 

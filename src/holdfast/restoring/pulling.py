@@ -90,15 +90,22 @@ class Pulling:
             self.bytes += size
             self.copies += 1
 
-    def failed(self, ticket: int, now: float) -> None:
-        """One did not arrive: its next source is asked, if there is one."""
+    def failed(self, ticket: int, now: float, gone: bool = False) -> None:
+        """One did not arrive: its next source is asked, if there is one.
+
+        `gone`: the source has it no more, most likely because it was dropped.
+        """
         key = self._running.pop(ticket, None)
         if key is None:
             return
         lack = self._lacks[key]
-        lack.failed.add(lack.sources.pop(0))
+        source = lack.sources.pop(0)
+        if not gone:
+            lack.failed.add(source)
         if lack.sources:
             self._queue.append(key)
+        elif not lack.failed:
+            self._forget(key)
         else:  # the next comparison knows whether it is still to be had
             self._resting[key] = now + _REST
 

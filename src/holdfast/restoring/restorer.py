@@ -59,9 +59,10 @@ class Pulled(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """Event: an `Ask` or a `Pull` failed."""
+    """Event: an `Ask` or a `Pull` failed; `gone` if the source has no such object any more."""
 
     ticket: int
+    gone: bool = False
 
 
 class Pull(msgspec.Struct, frozen=True):
@@ -78,7 +79,7 @@ class RestoreStatus(msgspec.Struct, frozen=True):
     lacking: int = 0  # objects that this member owns and lacks, as far as it knows
     lacking_bytes: int = 0
     below: int = 0  # of the objects that it lacks, or holds first although too few nodes live
-    unequal: int = 0  # co-owners that may hold something else than we do
+    unmet: int = 0  # co-owners not compared with since the view changed
     restored: int = 0
     restored_bytes: int = 0
     trimmed: int = 0
@@ -123,8 +124,8 @@ class Restorer:
                 self._ask.answered(ticket, reply)
             case Pulled(ticket, size):
                 self._pulling.done(ticket, size)
-            case Failed(ticket):
-                self._pulling.failed(ticket, now)
+            case Failed(ticket, gone):
+                self._pulling.failed(ticket, now, gone)
                 self._ask.answered(ticket, None)
         return self._instructions(now)
 
@@ -148,7 +149,7 @@ class Restorer:
             lacking=len(self._pulling),
             lacking_bytes=self._pulling.lacking_bytes,
             below=len(self._pulling) + self._holdings.short(),
-            unequal=len(self._comparing.unequal()),
+            unmet=self._comparing.unmet(),
             restored=self._pulling.copies,
             restored_bytes=self._pulling.bytes,
             trimmed=self._trimming.trimmed,
