@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from .._core import Client
-from ..errors import BadInput, HoldfastError
+from ..errors import BadInput, HoldfastError, TryAgain
 from ..membership.view import Entry, State, View
 from ..restoring.restorer import RestoreStatus
 from . import session as sessions
@@ -106,7 +106,12 @@ class Victims:
 
     def arm(self, node: int, stage: str, action: str, after: int = 1) -> None:
         """Let an agent die or stop at a stage; `nothing` disarms it."""
-        arm(self._client, self._socket(node), Arm(stage, action, after), _DEADLINE)
+        try:
+            arm(self._client, self._socket(node), Arm(stage, action, after), _DEADLINE)
+        except TryAgain:
+            # It may have reached the stage before it could answer.
+            if self.condition(node) == "running":
+                raise
 
     def look(self, node: int) -> AgentStatus | None:
         """Ask an agent how it is doing; None if it does not say."""
