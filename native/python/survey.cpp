@@ -28,7 +28,8 @@ void bind_survey(nb::module_& module, nb::class_<Agent>& agent) {
             "survey", [](Agent& self) { return unlocked([&] { return self.store().survey(); }); },
             "For each co-owner: how many objects we hold that both of us own, and their digest.")
         .def(
-            "short", [](Agent& self) { return unlocked([&] { return self.store().short_of_nodes(); }); },
+            "short",
+            [](Agent& self) { return unlocked([&] { return self.store().short_of_nodes(); }); },
             "How many objects we own first that want more copies than there are nodes.")
         .def(
             "buckets_with",

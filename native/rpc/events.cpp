@@ -17,8 +17,13 @@ void Events::push(Event event) {
         if (heard_ >= kMostHeard) return;
         ++heard_;
     }
+    auto* answer = std::get_if<event::Answered>(&event);
+    bool wakes = !answer || !answer->expected;
     queue_.push_back(std::move(event));
-    if (queue_.size() == 1) ::eventfd_write(ready_.get(), 1);
+    if (wakes && !woken_) {
+        ::eventfd_write(ready_.get(), 1);
+        woken_ = true;
+    }
 }
 
 std::optional<Event> Events::next() {
@@ -27,9 +32,10 @@ std::optional<Event> Events::next() {
     Event event = std::move(queue_.front());
     queue_.pop_front();
     if (std::holds_alternative<event::Heard>(event)) --heard_;
-    if (queue_.empty()) {
+    if (queue_.empty() && woken_) {
         eventfd_t ignored;
         ::eventfd_read(ready_.get(), &ignored);
+        woken_ = false;
     }
     return event;
 }

@@ -21,6 +21,7 @@ struct Answered {  // a probe
     std::uint32_t age_ms = 0;  // of the other's Python loop
     std::uint64_t identity = 0;
     std::string news;
+    bool expected = false;  // nothing in it is new: Python need not be woken for it
 };
 struct Heard {  // somebody's probe
     std::uint64_t identity = 0;
@@ -57,6 +58,7 @@ class Events {
     std::mutex mutex_;
     std::deque<Event> queue_;
     std::size_t heard_ = 0;  // of those in the queue
+    bool woken_ = false;     // the descriptor is readable
     Fd ready_;               // an eventfd
 };
 

@@ -64,10 +64,10 @@ Operations::Outcome Operations::fill(Request& request) {
     }
     return Blocking{lane::kOpen, [this, message = *message, descriptor](Body& body) -> Answer {
                         ObjectPtr stored = store_.find(message.key);
-                        if (Status gone = store_.absent(message.key);
-                            !stored && gone.code() == Code::Dropped)
-                            return gone;
                         if (!stored) {
+                            if (Status gone = store_.absent(message.key);
+                                gone.code() == Code::Dropped)
+                                return gone;
                             auto growing = fills_->join(message, body.patience());
                             if (!growing.ok()) return growing.take_status();
                             if (*growing) {

@@ -4,6 +4,8 @@ namespace holdfast {
 namespace {
 
 constexpr std::size_t kMostPending = 1024;  // in one lane
+// A Python loop that went round so lately is no news, in milliseconds.
+constexpr std::uint32_t kFreshLoop = 1000;
 
 }  // namespace
 
@@ -50,8 +52,10 @@ void Requests::probe(std::uint64_t ticket, const std::string& address, const std
               if (!exchange.ok()) return exchange.take_status();
               auto reply = ProbeReply::decode(exchange->meta());
               if (!reply.ok()) return reply.take_status();
-              return Event(
-                  event::Answered{ticket, reply->age_ms, reply->identity, std::move(reply->news)});
+              bool expected = reply->news.empty() && reply->age_ms < kFreshLoop &&
+                              reply->identity == presence_.identity();
+              return Event(event::Answered{ticket, reply->age_ms, reply->identity,
+                                           std::move(reply->news), expected});
           });
 }
 

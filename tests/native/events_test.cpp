@@ -17,6 +17,20 @@ bool readable(int fd) {
 
 }  // namespace
 
+TEST_CASE("an answer that tells nothing new waits until Python looks") {
+    Events events;
+    events.push(event::Answered{1, 0, 7, "", true});
+    CHECK_FALSE(readable(events.fd()));
+    events.push(event::Answered{2, 0, 8, "", false});
+    CHECK(readable(events.fd()));
+    CHECK(std::get<event::Answered>(*events.next()).ticket == 1);
+    CHECK(std::get<event::Answered>(*events.next()).ticket == 2);
+    CHECK_FALSE(readable(events.fd()));
+    events.push(event::Answered{3, 0, 7, "", true});
+    CHECK(std::get<event::Answered>(*events.next()).ticket == 3);
+    CHECK_FALSE(events.next());
+}
+
 TEST_CASE("events come in order, and the descriptor is readable while there are some") {
     Events events;
     CHECK_FALSE(readable(events.fd()));
