@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from .._core import Client
-from ..errors import BadInput, HoldfastError
+from ..errors import BadInput, HoldfastError, TryAgain
 from ..membership.view import Entry, State, View
 from ..restoring.restorer import RestoreStatus
 from . import session as sessions
@@ -104,9 +104,16 @@ class Victims:
             raise BadInput(f"node {node} is {self.condition(node)}; kill it before you restart it")
         self._restart(node)
 
-    def arm(self, node: int, stage: str, action: str, after: int = 1) -> None:
-        """Let an agent die or stop at a stage; `nothing` disarms it."""
+    def arm(self, node: int, stage: str, action: str, after: int) -> None:
+        """Let an agent die or stop at a stage."""
+        if (condition := self.condition(node)) != "running":
+            raise BadInput(f"the agent of node {node} is {condition}, and gets to no stage")
         arm(self._client, self._socket(node), Arm(stage, action, after), _DEADLINE)
+
+    def disarm(self, node: int, stage: str) -> None:
+        """Take that back, unless it has happened."""
+        with contextlib.suppress(TryAgain):  # it has gone off this moment
+            arm(self._client, self._socket(node), Arm(stage, "nothing"), _DEADLINE)
 
     def look(self, node: int) -> AgentStatus | None:
         """Ask an agent how it is doing; None if it does not say."""
