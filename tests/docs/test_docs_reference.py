@@ -22,9 +22,9 @@ from holdfast.cli.bench.figures import Figure, Report
 from holdfast.cli.config import Shown
 from holdfast.cli.main import app
 from holdfast.cli.plan.logs import read_events
-from holdfast.cli.session import NodeStatus, SessionStatus
 from holdfast.cluster.background import Up
 from holdfast.cluster.local import Node
+from holdfast.cluster.survey import NodeStatus, SessionStatus
 from holdfast.config import SETTINGS
 from holdfast.membership.view import Member
 from holdfast.objects import Listing, ObjectInfo, Objects

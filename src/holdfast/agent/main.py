@@ -144,7 +144,7 @@ def _serve(core: _core.Agent, orders: Orders, member: Member) -> bool:
     if orders.config.metrics_port:
         _offer_metrics(orders, member)
     end = time.monotonic() + _JOIN_WITHIN
-    while not stopping:
+    while not stopping and not members.superseded():
         ready = {descriptor for descriptor, _ in poll.poll(1000 * members.until_tick())}
         if sys.stdin.fileno() in ready or (not members.joined and time.monotonic() > end):
             return True  # perhaps before the session was complete

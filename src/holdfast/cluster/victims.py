@@ -108,7 +108,12 @@ class Victims:
         """Let an agent die or stop at a stage."""
         if (condition := self.condition(node)) != "running":
             raise BadInput(f"the agent of node {node} is {condition}, and gets to no stage")
-        arm(self._client, self._socket(node), Arm(stage, action, after), _DEADLINE)
+        try:
+            arm(self._client, self._socket(node), Arm(stage, action, after), _DEADLINE)
+        except TryAgain:
+            # It may get there before it has answered.
+            if self.condition(node) == "running":
+                raise
 
     def disarm(self, node: int, stage: str) -> None:
         """Take that back, unless it has happened."""

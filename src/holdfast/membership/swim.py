@@ -44,8 +44,8 @@ EXTRA_GOSSIPS = 2
 FAREWELLS = 5
 
 # In periods:
-DIRECT_DEADLINE = 0.5
-HELPED_DEADLINE = 1.0
+DIRECT_DEADLINE = 1.0
+HELPED_DEADLINE = 1.5
 #: A Python loop that stands still for longer counts as dead, though the core still answers.
 OLDEST_LOOP = 10
 #: Between ticks; after more we were stopped, and what was asked before says nothing.

@@ -19,7 +19,7 @@ from ..restoring import restorer as restoring
 from ..restoring.asking import Ask, MergeViews
 from ..restoring.messages import Reply
 from ..restoring.restorer import Pull, Restorer
-from .members import PERIOD, SimulatedMember
+from .members import PERIOD, RelayMessage, SimulatedMember
 from .messages import (
     DONE,
     AgedAnswer,
@@ -27,7 +27,9 @@ from .messages import (
     DropMessage,
     Found,
     GetMessage,
+    Gone,
     JoinMessage,
+    MemberProbe,
     PutMessage,
     Refusal,
     RestoreMessage,
@@ -83,6 +85,7 @@ class Agent(SimulatedMember):
         super().__init__(network, member, view, lambda _member, _entry: None)
         self.process.serves.update(
             {
+                MemberProbe: self._probed,
                 PutMessage: self._put,
                 GetMessage: self._get,
                 VerifyMessage: self._verify,
@@ -141,9 +144,26 @@ class Agent(SimulatedMember):
     def _changes(self, what: str, key: bytes) -> None:
         self._watch(self, what, key)
 
+    def _probe(self, probe: membership.Probe) -> None:
+        identity, target = self.swim.view.identity, probe.target
+        message = MemberProbe(self.member.number, identity, probe.news, target.number)
+        if not probe.ticket:
+            self._network.send(self.process, target.address, message)
+            return
+        asked: Any = message
+        address = target.address
+        if probe.via is not None:
+            asked, address = RelayMessage(address, probe.deadline, message), probe.via.address
+        self._network.request(
+            self.process, address, asked, probe.deadline, self._settled, probe.ticket
+        )
+
     def _probed(self, call: Call) -> None:
         """Answer a probe, as the core does: at once, and with the age of the Python loop."""
         identity, message = self.swim.view.identity, call.message
+        if message.wanted != self.member.number:
+            call.answer(Gone())
+            return
         if call.open:
             age = self._network.now - self._beat
             call.answer(AgedAnswer(identity, self.swim.news, age))
@@ -151,7 +171,7 @@ class Agent(SimulatedMember):
             self.step(membership.Heard(message.news, message.identity, message.sender))
 
     def _settled(self, answer: Any, ticket: int) -> None:
-        if answer is None:
+        if answer is None or isinstance(answer, Gone):
             self.step(membership.Failed(ticket))
         else:
             self.step(membership.Answered(ticket, answer.news, answer.identity, answer.age))

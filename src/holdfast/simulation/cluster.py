@@ -206,7 +206,7 @@ class Cluster:
 
     def _member(self, node: str) -> Member:
         number = self.rng.getrandbits(63)
-        address = f"{node}/{number:x}"
+        address = f"{node}/agent" if self.scenario.same_address else f"{node}/{number:x}"
         role = SPARE if node in self.nodes[: self.scenario.spares] else "compute"
         return Member(node, number, int(self.wire.now * 1e9), address, address, 1, role)
 

@@ -8,8 +8,15 @@ from ..errors import HoldfastError
 from ..membership.view import Entry
 from ..restoring.holdings import Held
 from ..restoring.messages import Request
+from .members import ProbeMessage
 
 # Requests
+
+
+class MemberProbe(ProbeMessage, frozen=True):
+    """Asks whether a certain member lives: another may have been started at its address."""
+
+    wanted: int
 
 
 class PutMessage(msgspec.Struct, frozen=True):
@@ -77,6 +84,10 @@ class Found(msgspec.Struct, frozen=True):
 
     held: Held
     content: bytes
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """The answer to a probe of a member that is no longer there."""
 
 
 class AgedAnswer(msgspec.Struct, frozen=True):

@@ -24,6 +24,7 @@ class Scenario(msgspec.Struct, frozen=True):
     duplication: float
     capacity: int  # of each store
     restore_rate: float
+    same_address: bool  # who is restarted has the address of the one before
     faults: tuple[str, ...]  # in the order in which they strike
     verbose: bool = False
     virtual_nodes: int = 8
@@ -60,6 +61,7 @@ def draw(seed: int, nodes: int = 0, verbose: bool = False) -> Scenario:
         duplication=rng.choice((0.0, 0.0, 0.03)),
         capacity=rng.choice((10**6, 10**6, rng.randint(100, 300))),
         restore_rate=rng.choice((1e6, 1e6, 30.0)),
+        same_address=rng.random() < 0.5,
         faults=tuple(rng.choices(kinds, k=rng.choice((0, 1, 2, 3, 4, 5, 6, 10)))),
         verbose=verbose,
     )
