@@ -96,9 +96,10 @@ def seen(cluster: holdfast.LocalCluster, monkeypatch: pytest.MonkeyPatch) -> Cal
     return watch
 
 
-@pytest.mark.parametrize("action", ACTIONS)
-@pytest.mark.parametrize("size", [SMALL, BIG])
-@pytest.mark.parametrize("victim", [2, 3])
+@pytest.mark.parametrize(
+    ("action", "size", "victim"),
+    [("kill", SMALL, 2), ("kill", BIG, 3), ("stop", BIG, 2), ("stop", SMALL, 3)],
+)
 def test_put_when_the_bytes_are_there_and_not_committed(
     cluster: holdfast.LocalCluster,
     job: holdfast.Job,
@@ -116,8 +117,10 @@ def test_put_when_the_bytes_are_there_and_not_committed(
     assert get(job, key) == data
 
 
-@pytest.mark.parametrize("action", ACTIONS)
-@pytest.mark.parametrize(("size", "after"), [(SMALL, 1), (BIG, 1), (BIG, 3)])
+@pytest.mark.parametrize(
+    ("action", "size", "after"),
+    [("kill", SMALL, 1), ("kill", BIG, 3), ("stop", BIG, 1), ("stop", SMALL, 1)],
+)
 def test_chain_when_the_bytes_are_being_passed_on(
     cluster: holdfast.LocalCluster,
     job: holdfast.Job,
@@ -136,8 +139,10 @@ def test_chain_when_the_bytes_are_being_passed_on(
     assert get(job, key) == data
 
 
-@pytest.mark.parametrize("action", ACTIONS)
-@pytest.mark.parametrize(("size", "after"), [(SMALL, 1), (BIG, 1), (BIG, 3)])
+@pytest.mark.parametrize(
+    ("action", "size", "after"),
+    [("kill", SMALL, 1), ("kill", BIG, 3), ("stop", BIG, 1), ("stop", SMALL, 1)],
+)
 def test_get_when_bytes_are_being_sent(
     cluster: holdfast.LocalCluster, job: holdfast.Job, action: str, size: int, after: int
 ) -> None:
@@ -149,8 +154,7 @@ def test_get_when_bytes_are_being_sent(
     assert get(job, key) == data
 
 
-@pytest.mark.parametrize("action", ACTIONS)
-@pytest.mark.parametrize("after", [1, 3])
+@pytest.mark.parametrize(("action", "after"), [("kill", 3), ("stop", 1)])
 def test_pull_when_a_copy_is_being_received(
     cluster: holdfast.LocalCluster,
     job: holdfast.Job,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ..errors import NotFound, TryAgain
+from ..errors import HoldfastError
 from ..job import Job
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ _SIZES = (100, 10_000, 300_000)
 #: So many objects are kept, so that a long drill does not fill the tiers.
 _KEEP = 16
 _AGAIN_AFTER = 0.05
+#: Between rounds of requests: what is dropped is remembered as long as the session lives.
+_PAUSE = 0.01
 
 
 class Requests(msgspec.Struct):
@@ -74,7 +76,7 @@ class Probing:
 
     def _run(self) -> None:
         for number in itertools.count():
-            if self._over.is_set():
+            if self._over.wait(_PAUSE):
                 return
             key = f"{self._prefix}{number}"
             data = self._rng.randbytes(self._rng.choice(_SIZES))
@@ -89,7 +91,7 @@ class Probing:
                     self._undropped.append(oldest)
 
     def _forget(self, key: str) -> None:
-        with contextlib.suppress(TryAgain, NotFound):
+        with contextlib.suppress(HoldfastError):
             self._job.objects.drop(key)
 
     def _get(self, key: str, data: bytes) -> bool:
@@ -106,7 +108,7 @@ class Probing:
         start = time.monotonic()
         try:
             return True, request(*arguments, **options)
-        except (TryAgain, NotFound):
+        except HoldfastError:
             self.requests.failed += 1
             return False, None
         finally:

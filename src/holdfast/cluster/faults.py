@@ -4,10 +4,11 @@
 
     Faults().kill(node=2, at="put").stop(node=1, at="chain", after=3).restart(node=2).resume(node=1)
 
-A plan only describes; `holdfast.inject` does what it says. The steps are done in order:
+A plan only describes; `injector.inject` does what it says. The steps are done in order:
 
 - a fault `at` a stage is armed, and goes off when the agent gets there, while the next steps run;
-- `restart` and `resume` wait for what was armed on their node, and disarm it if it never happens.
+- `restart` and `resume` wait for what was armed on their node, and disarm it if it never happens;
+  so does the next fault of that node, and the end of the plan.
 """
 
 from __future__ import annotations

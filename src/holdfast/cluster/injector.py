@@ -73,7 +73,7 @@ def inject(
 
     ::
 
-        with holdfast.inject(Faults().kill(node=2, at="put").restart(node=2), cluster) as report:
+        with inject(Faults().kill(node=2, at="put").restart(node=2), cluster) as report:
             job.objects.put("key", data)
         assert report.stages["put"] == 1
 
@@ -234,8 +234,7 @@ class Injection:
 
     def _disarm(self, nodes: list[int]) -> None:
         for node in nodes:
-            with contextlib.suppress(TryAgain):  # it has gone off this moment
-                self._victims.arm(node, self._armed[node][0].at, "nothing")
+            self._victims.disarm(node, self._armed[node][0].at)
         self._look()
         for node in nodes:
             self._armed.pop(node, None)

@@ -104,14 +104,21 @@ class Victims:
             raise BadInput(f"node {node} is {self.condition(node)}; kill it before you restart it")
         self._restart(node)
 
-    def arm(self, node: int, stage: str, action: str, after: int = 1) -> None:
-        """Let an agent die or stop at a stage; `nothing` disarms it."""
+    def arm(self, node: int, stage: str, action: str, after: int) -> None:
+        """Let an agent die or stop at a stage."""
+        if (condition := self.condition(node)) != "running":
+            raise BadInput(f"the agent of node {node} is {condition}, and gets to no stage")
         try:
             arm(self._client, self._socket(node), Arm(stage, action, after), _DEADLINE)
         except TryAgain:
-            # It may have reached the stage before it could answer.
+            # It may get there before it has answered.
             if self.condition(node) == "running":
                 raise
+
+    def disarm(self, node: int, stage: str) -> None:
+        """Take that back, unless it has happened."""
+        with contextlib.suppress(TryAgain):  # it has gone off this moment
+            arm(self._client, self._socket(node), Arm(stage, "nothing"), _DEADLINE)
 
     def look(self, node: int) -> AgentStatus | None:
         """Ask an agent how it is doing; None if it does not say."""
