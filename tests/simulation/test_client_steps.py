@@ -114,8 +114,8 @@ def test_a_view_that_another_thread_brought_in_is_looked_through_too() -> None:
             if step.member.node == "n2":
                 return "found"
             raise NotFound("not here")
-        assert isinstance(step, Refresh)
-        driven.routing.merge(entries(3))  # by the other thread; our own refresh brings nothing
+        if isinstance(step, Refresh):
+            driven.routing.merge(entries(3))  # by the other thread; our own brings nothing
         return False
 
     assert driven.drive(driven.client.find(KEY), answer) == "found"

@@ -116,15 +116,12 @@ class Client:
                     # On its way or at rest? Its agent looks again, and drops a copy that is bad.
                     yield Verify(member)
                     missing.append(member.node)
-            if (yield from self._newer(view)):
-                continue  # there are members that we did not know
             if not missing and not self._routing.lost:
                 # Who answered in the place of its owner may have been started there a moment ago.
                 for owner in self._routing.owners.of(key, 1):
                     yield Merge(owner)
-                if self._routing.owners.identity != view:
-                    continue
-            break
+            if not (yield from self._newer(view)):
+                break  # else there are members that we did not know
         missing += [f"{member.node} (lost)" for member in self._routing.lost]
         if missing:
             names = ", ".join(dict.fromkeys(missing))
