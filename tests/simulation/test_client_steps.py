@@ -11,7 +11,7 @@ import pytest
 from holdfast.cluster.routing import Routing
 from holdfast.errors import DeadlineMissed, NotEnoughNodes, NotFound, Unavailable
 from holdfast.membership.view import Entry, Member, State, View
-from holdfast.objects.steps import Client, Doubt, Drop, Look, Refresh, Step, Steps
+from holdfast.objects.steps import Client, Doubt, Drop, Look, Merge, Refresh, Step, Steps
 
 KEY = b"key"
 
@@ -91,6 +91,21 @@ def test_not_found_only_if_nobody_was_lost_and_everybody_answered() -> None:
     assert any(isinstance(step, Doubt) for step in driven.done)
 
 
+def test_not_found_is_not_taken_from_who_was_started_in_the_place_of_the_owner() -> None:
+    driven = Driven(entries(3))
+    owner = driven.routing.owners.of(KEY, 1)[0]
+
+    def answer(step: Step) -> bool:
+        if isinstance(step, Look):
+            raise NotFound("not here")
+        if isinstance(step, Merge) and step.member is owner:  # at its address, a new member
+            return driven.routing.merge([Entry(member(9, node=owner.node), 0, State.ALIVE)])
+        return False  # the others have not heard of it yet
+
+    with pytest.raises(Unavailable, match=rf"{owner.node} \(lost\)"):
+        driven.drive(driven.client.find(KEY), answer)
+
+
 def test_a_view_that_another_thread_brought_in_is_looked_through_too() -> None:
     driven = Driven(entries(2))
 
@@ -99,8 +114,8 @@ def test_a_view_that_another_thread_brought_in_is_looked_through_too() -> None:
             if step.member.node == "n2":
                 return "found"
             raise NotFound("not here")
-        assert isinstance(step, Refresh)
-        driven.routing.merge(entries(3))  # by the other thread; our own refresh brings nothing
+        if isinstance(step, Refresh):
+            driven.routing.merge(entries(3))  # by the other thread; our own brings nothing
         return False
 
     assert driven.drive(driven.client.find(KEY), answer) == "found"

@@ -116,6 +116,10 @@ class Client:
                     # On its way or at rest? Its agent looks again, and drops a copy that is bad.
                     yield Verify(member)
                     missing.append(member.node)
+            if not missing and not self._routing.lost:
+                # Who answered in the place of its owner may have been started there a moment ago.
+                for owner in self._routing.owners.of(key, 1):
+                    yield Merge(owner)
             if not (yield from self._newer(view)):
                 break  # else there are members that we did not know
         missing += [f"{member.node} (lost)" for member in self._routing.lost]
