@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from conftest import needs_networks
+from patient import get, put
 
 import holdfast
 from holdfast import errors
@@ -69,6 +70,21 @@ def test_both_sides_of_a_cut_believe_the_other_dead_until_it_is_healed(three: Ne
         job.objects.put("key", b"bytes", copies=2)
         inject(plan, agents).run()
         assert job.objects.get("key") == b"bytes"
+
+
+def test_a_lossy_and_slow_network_costs_time_and_nothing_else(three: Networks) -> None:
+    plan = Faults().lose(0, 1, 0.1).delay(2, "20 ms").wait("1 s").heal().settle()
+    with (
+        holdfast.local_cluster(nodes=3, networks=three, memory="64 MiB", **TIMERS) as agents,
+        agents.connect() as job,
+    ):
+        with inject(plan, agents) as report:
+            objects = {f"key-{number}": bytes([number]) * 5000 for number in range(20)}
+            for key, data in objects.items():
+                put(job, key, data, copies=3)
+        assert not report.missed
+        for key, data in objects.items():
+            assert get(job, key) == data
 
 
 def test_a_restarted_agent_is_in_the_network_of_its_node(

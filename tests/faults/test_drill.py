@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,7 +64,10 @@ def test_an_agent_is_killed_and_restarted(session: None) -> None:
         assert drill("restart", "node-1").requests.missing == 0
         assert condition(1) == "running"
         assert job.objects.get("mine") == b"bytes"
-        assert not [info.key for info in job.objects.list("drill/")]
+        end = time.monotonic() + 20
+        while job.objects.list("drill/"):  # who does not own a copy hears of the drop later
+            assert time.monotonic() < end
+            time.sleep(0.1)
 
 
 def test_an_agent_is_stopped_in_the_middle_of_a_put_and_goes_on(session: None) -> None:
@@ -91,7 +95,7 @@ def test_a_network_is_cut_and_healed() -> None:
     timers = ("--set", "probe_period=0.1s", "--set", "partition_wait=0.5s")
     run("up", "--nodes", "3", "--networks", "--memory", "256MiB", "--disk", "64MiB", *timers)
     try:
-        report = drill("cut", "0", "1,2")
+        report = drill("cut", "0", "1,2", "--within", "5 s")
         assert [one.fault for one in report.faults] == ["cut(first=(0,), second=(1, 2))"]
         assert report.agreed_after is not None  # on either side
         assert report.requests.wrong == 0

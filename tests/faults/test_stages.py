@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from patient import get, put
 
 import holdfast
 from holdfast import errors
@@ -36,26 +37,6 @@ def key_owned(job: holdfast.Job, first: int, second: int) -> str:
         if owners == [f"node-{first}", f"node-{second}"]:
             return key
     raise AssertionError
-
-
-def put(job: holdfast.Job, key: str, data: bytes) -> None:
-    """Put until it is acknowledged, as a program would."""
-    end = time.monotonic() + 30
-    while True:
-        try:
-            return job.objects.put(key, data, copies=2)
-        except errors.TryAgain:
-            assert time.monotonic() < end, "it was never acknowledged"
-
-
-def get(job: holdfast.Job, key: str) -> bytes:
-    """Get until somebody has it."""
-    end = time.monotonic() + 30
-    while True:
-        try:
-            return job.objects.get(key)
-        except errors.TryAgain:
-            assert time.monotonic() < end, "it was never found"
 
 
 class Files:

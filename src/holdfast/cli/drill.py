@@ -186,7 +186,8 @@ class _Drill:
             _show(report)
         if probing.requests.wrong:
             raise Damaged(f"{probing.requests.wrong} answers were not what had been put")
-        if probing.requests.missing and not trouble:  # behind a cut they are, and come back
+        # Behind a cut objects are missing, and come back when it is healed.
+        if probing.requests.missing and not trouble and not injection.cuts:
             raise Unavailable(f"{probing.requests.missing} acknowledged objects were not found")
 
     def _settle(self, injection: Injection, start: float, copies: bool) -> tuple[float | None, str]:
