@@ -15,7 +15,16 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.mark.parametrize(
-    ("scenario", "ranks"), [("damage", 5), ("loss", 6), ("spares", 7), ("idle_spares", 5)]
+    ("scenario", "ranks"),
+    [
+        ("damage", 5),
+        ("damage_varied", 4),
+        ("memory", 3),
+        ("loss", 6),
+        ("spares", 7),
+        ("idle_spares", 5),
+        ("joining_spares", 10),
+    ],
 )
 def test_scenario(mpi_passes: Callable[..., str], scenario: str, ranks: int) -> None:
     mpi_passes("failures.py", scenario, ranks=ranks, timeout=40)

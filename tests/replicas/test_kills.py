@@ -45,6 +45,16 @@ def test_random_schedules_of_kills(mpi_passes: Callable[..., str], scratch: Path
     run_schedules(mpi_passes, scratch / "report", seed=1, wanted=30)
 
 
+@pytest.mark.parametrize(
+    "seed", [2, *(pytest.param(s, marks=pytest.mark.soak) for s in range(3, 20))]
+)
+def test_what_is_under_way_when_a_rank_dies_harms_nobody(
+    mpi_passes: Callable[..., str], seed: int
+) -> None:
+    said = mpi_passes("under_way.py", seed, ranks=7, timeout=60)
+    assert "3 ranks are left" in said
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_many_random_schedules_of_kills(mpi_passes: Callable[..., str], scratch: Path) -> None:

@@ -32,8 +32,8 @@ _TAG, _ROWS_TAG = 11, 13
 _RADIX = 64
 #: How often to look for a message before looking whether a rank has died.
 _LOOKS = 64
-#: Messages in communicators that were given up; never to be freed.
-_ABANDONED: list[MPI.Request] = []
+#: Messages in communicators that were given up, never to be freed, and memory that they may use.
+_ABANDONED: list[Any] = []
 
 
 Group: TypeAlias = tuple[int, int, int]
@@ -56,7 +56,7 @@ def grouped(peers: Ints) -> list[Group]:
         return []
     edges = ((peers[1:] != peers[:-1]).nonzero()[0] + 1).tolist()
     heads = [0, *edges]
-    return list(zip(peers[heads].tolist(), heads, [*edges, len(peers)], strict=True))
+    return list(zip(peers.take(heads).tolist(), heads, [*edges, len(peers)], strict=True))
 
 
 def address_of(array: npt.NDArray[Any]) -> int:
@@ -64,13 +64,18 @@ def address_of(array: npt.NDArray[Any]) -> int:
     return int(array.__array_interface__["data"][0])
 
 
+def _nothing_to_do() -> None:
+    """Nothing is to be done meanwhile."""
+
+
 class Wire:
     """A communicator, and what messages in it may use.
 
-    When a rank dies, messages between others stay open, and MPI may still read from and write to
-    their memory: it must stay allocated until nobody uses the communicator any more. Nor may a
-    message be waited for that may yet fail: waiting frees it, and Open MPI ends the process when a
-    message that was freed turns out to have failed. So we look until it has ended well.
+    When a rank dies, messages between others stay open, and MPI still reads from and writes to
+    their memory, even if the communicator is revoked and nobody waits for them any more: it must
+    stay allocated until all ranks have drained the communicator. Nor may a message be waited for
+    that may yet fail: waiting frees it, and Open MPI ends the process when a message that was freed
+    turns out to have failed. So we look until it has ended well.
     """
 
     def __init__(self, comm: MPI.Intracomm) -> None:
@@ -80,6 +85,9 @@ class Wire:
         #: All other ranks, the right neighbour first.
         self._others = [(comm.rank + step) % comm.size for step in range(1, comm.size)]
         self._sends: list[MPI.Request] = []
+        self._receives: list[MPI.Request] = []
+        #: Ranks that were sent to fragment by fragment.
+        self._pushed: set[int] = set()
 
     def keep(self, *objects: Any) -> None:
         """Keep memory allocated until `release`, or for as long as the wire exists."""
@@ -95,36 +103,61 @@ class Wire:
         except MPI.Exception:
             return
         _free(self._sends)
-        self._sends.clear()
         self._memory.clear()
+        self._pushed.clear()
+
+    def drain(self) -> None:
+        """Wait until no message arrives here any more, in a communicator that was revoked.
+
+        What was being received from ranks that live still comes in; the rest is cancelled.
+        """
+        for request in self._receives:
+            while not request.Get_status():
+                request.Cancel()
 
     def abandon(self) -> None:
-        """Forget what was kept after a failure: all ranks that live have left the communicator."""
-        _ABANDONED.extend(self._sends)
+        """Forget what was kept after a failure: all ranks that live have drained the communicator.
+
+        Only what is pushed to a rank that died may be read until the program ends.
+        """
+        _ABANDONED.extend(self._sends + self._receives)
+        if self._pushed.intersection(mpi.failed_ranks(self.comm)):
+            _ABANDONED.append(self._memory)
 
     def transfer(self, receives: list[MPI.Request], sends: list[MPI.Request]) -> None:
         """Wait until everything has been received here; what is sent may still be on its way."""
+        self._receives.extend(receives)
         self._sends.extend(sends)
-        self._watch(receives)
-        _free(receives)
+        self._receive()
 
-    def exchange(self, *pairs: tuple[Parcels, Parcels]) -> int:
+    def _receive(self) -> None:
+        self._watch(self._receives)
+        _free(self._receives)
+
+    def exchange(
+        self, *pairs: tuple[Parcels, Parcels], meanwhile: Callable[[], None] = _nothing_to_do
+    ) -> int:
         """Send and receive all pieces, local ones by copying; return the bytes that travelled.
 
-        Each pair has what goes out and what comes in. The caller keeps the memory.
+        Each pair has what goes out and what comes in. The caller keeps the memory. While messages
+        are on their way there is time for `meanwhile`.
         """
         comm, step = self.comm, 0
         sends, receives = (_Side(comm, parcels) for parcels in zip(*pairs, strict=True))
-        receiving, sending = receives.post(comm.Irecv, step), sends.post(comm.Isend, step)
-        # Local copies overlap with the first messages.
+        self._pushed.update(sends.bundled)
+        receives.post(comm.Irecv, step, self._receives)
+        sends.post(comm.Isend, step, self._sends)
+        meanwhile()
+        # Local copies overlap with the first messages, too.
         for (target, _), (source, length) in zip(receives.local, sends.local, strict=True):
             ctypes.memmove(target, source, length)
-        while receiving or sending:
-            self.transfer(receiving, sending)
-            step += 1
+        self._receive()
+        for step in range(1, -(-max(sends.longest, receives.longest) // WINDOW)):
             if step * WINDOW < sends.longest:
-                self._watch(sending)
-            receiving, sending = receives.post(comm.Irecv, step), sends.post(comm.Isend, step)
+                self._watch(self._sends)
+            receives.post(comm.Irecv, step, self._receives)
+            sends.post(comm.Isend, step, self._sends)
+            self._receive()
         return sends.bytes + receives.bytes
 
     def _watch(self, requests: list[MPI.Request]) -> None:
@@ -135,10 +168,8 @@ class Wire:
             while not request.Get_status(status):
                 looks += 1
                 if looks % _LOOKS == 0 and mpi.is_broken(self.comm):
-                    _ABANDONED.extend(requests)
                     raise MPI.Exception(MPI.ERR_OTHER)
             if status.error != MPI.SUCCESS:
-                _ABANDONED.extend(requests)
                 raise MPI.Exception(status.error)
 
     def swap_rows(self, rows: Ints) -> Ints:
@@ -205,6 +236,7 @@ def _rounds(size: int) -> list[list[tuple[int, Ints]]]:
 
 def _free(requests: list[MPI.Request]) -> None:
     MPI.Request.Waitall(requests, [MPI.Status() for _ in requests])
+    requests.clear()
 
 
 class _Side:
@@ -218,7 +250,7 @@ class _Side:
         self.longest = 0
         self._bundles: list[tuple[int, list[int], list[int]]] = []
         self._direct: list[tuple[int, list[int], list[int]]] = []
-        for groups, all_addresses, all_lengths in map(_shortened, parcels):
+        for groups, all_addresses, all_lengths in parcels:
             addresses, lengths = all_addresses.tolist(), all_lengths.tolist()
             # Everybody begins with its right neighbour, so that no rank is everybody's first.
             for peer, low, high in sorted(groups, key=lambda group: (group[0] - me) % size):
@@ -226,17 +258,26 @@ class _Side:
                 if peer == me:
                     self.local.extend(zip(where, sizes, strict=True))
                     continue
-                total, count = sum(sizes), high - low
+                total = sum(sizes)
                 self.bytes += total
+                if total > LONGEST:
+                    where, sizes = _shortened(where, sizes)
+                count = len(sizes)
                 if total >= DIRECT_BYTES * count or count == 1:
                     self._direct.append((peer, where, sizes))
                     self.longest = max(self.longest, count)
                 else:
                     self._bundles.append((peer, where, sizes))
 
-    def post(self, start: Callable[..., MPI.Request], step: int) -> list[MPI.Request]:
+    @property
+    def bundled(self) -> list[int]:
+        """The peers whose pieces go as one message; MPI moves it fragment by fragment."""
+        return [peer for peer, _, _ in self._bundles]
+
+    def post(
+        self, start: Callable[..., MPI.Request], step: int, requests: list[MPI.Request]
+    ) -> None:
         """Start the messages of one step; both ends of a pair cut their steps alike."""
-        requests = []
         if step == 0:
             for peer, addresses, lengths in self._bundles:
                 gather = MPI.BYTE.Create_hindexed(lengths, addresses).Commit()
@@ -247,19 +288,13 @@ class _Side:
             for address, length in zip(addresses[low:high], lengths[low:high], strict=True):
                 memory = MPI.buffer.fromaddress(address, length)
                 requests.append(start([memory, MPI.BYTE], peer, _TAG))
-        return requests
 
 
-def _shortened(parcels: Parcels) -> Parcels:
-    groups, addresses, lengths = parcels
-    if lengths.max(initial=0) <= LONGEST:
-        return parcels
-    parts = np.maximum(-(-lengths // LONGEST), 1)
-    owner = np.repeat(np.arange(len(lengths)), parts)
-    ends = np.append(0, np.cumsum(parts))
-    offset = (np.arange(len(owner)) - ends[owner]) * LONGEST
-    return Parcels(
-        [(peer, int(ends[low]), int(ends[high])) for peer, low, high in groups],
-        addresses[owner] + offset,
-        np.minimum(lengths[owner] - offset, LONGEST),
-    )
+def _shortened(addresses: list[int], lengths: list[int]) -> tuple[list[int], list[int]]:
+    """Cut pieces that are too long for a message."""
+    parts = [
+        (address + offset, min(length - offset, LONGEST))
+        for address, length in zip(addresses, lengths, strict=True)
+        for offset in range(0, max(length, 1), LONGEST)
+    ]
+    return [address for address, _ in parts], [length for _, length in parts]

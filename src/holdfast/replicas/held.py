@@ -49,6 +49,13 @@ class Held:
         found = checksums(self.addresses[where], self.sizes[where])
         return np.not_equal(found, self.crcs[where])
 
+    def damaged(self, where: Ints) -> Ints:
+        """Return those of the ranges with these indices that no longer match their checksum."""
+        used = np.zeros(len(self.ids), np.bool_)
+        used[where] = True
+        where = used.nonzero()[0]
+        return self.ids[where[self.wrong(where).nonzero()[0]]]
+
     def changed(self, keep: Flags, added: Held) -> Held:
         """Return what is held when only `keep` stays and `added` comes; no bytes are copied."""
         merged = Held.__new__(Held)

@@ -46,8 +46,9 @@ class Load:
         self.pieces, _ = layout.cut(*mine)
         self._lengths: Ints | None = None
         self._out = None if out is None else as_writable(out)
-        if version.block_bytes is not None and self._out is not None:
-            self._check_room(int(self.pieces.counts.sum()) * version.block_bytes)
+        if version.block_bytes is not None:
+            self._make_room(self.pieces.counts * version.block_bytes)
+            self._check_room()
 
     @property
     def lengths(self) -> Ints:
@@ -86,12 +87,19 @@ class Load:
                 words[server, 0] = high - low
                 words[server, 1 : 1 + len(pieces)] = pieces
 
-    def _requests(self, wire: Wire, words: Ints) -> tuple[list[Group], Ints, Ints]:
-        """Return the pieces that are wanted from this rank, by itself too, grouped by requester."""
+    def listen(self, wire: Wire, words: Ints) -> None:
+        """Learn which pieces are wanted from this rank, by itself too, in groups by requester."""
         if self._plan is not None:
             (_, first, count), requesters = self._plan
             serves = (self._plan_servers == self._me).nonzero()[0]
-            return grouped(requesters[serves]), first[serves], count[serves]
+            self._requesters = grouped(requesters[serves])
+            self._first, self._count = first[serves], count[serves]
+        else:
+            self._requesters, self._first, self._count = self._requests(wire, words)
+        #: Where the ranges that they belong to are in what the rank holds.
+        self.where = self.version.find(self._first)
+
+    def _requests(self, wire: Wire, words: Ints) -> tuple[list[Group], Ints, Ints]:
         groups, end, comm, inline = [], 0, wire.comm, (words.shape[1] - 1) // 2
         for peer in words[:, 0].nonzero()[0].tolist():
             groups.append((peer, end, end + int(words[peer, 0])))
@@ -112,43 +120,44 @@ class Load:
         wire.transfer(receives, sends)
         return groups, wanted[:, 0], wanted[:, 1]
 
-    def run(self, wire: Wire, words: Ints) -> int:
+    def run(self, wire: Wire) -> int:
         """Serve others and fetch what this rank asked for; return the bytes that travelled."""
         version, moved, count = self.version, 0, self.pieces.counts
-        groups, first, wanted = self._requests(wire, words)
-        self.served = where = version.find(first)
-        if version.block_bytes is not None:
-            sizes = count * version.block_bytes
-        else:
+        groups, served = self._requesters, (self.where, self._first, self._count)
+        if version.block_bytes is None:
             self._lengths = lengths = np.empty(int(count.sum()), np.int64)
             wire.keep(lengths)
             ends = count.cumsum()
             moved += wire.exchange(
                 (
-                    Parcels(groups, *version.index_spans(where, first, wanted)),
+                    Parcels(groups, *version.index_spans(*served)),
                     self._incoming(lengths, 8 * (ends - count), 8 * count),
                 )
             )
             for piece, (_, given) in self._supplied.items():
                 lengths[ends[piece] - count[piece] : ends[piece]] = given
             summed = np.append(0, np.cumsum(lengths))
-            sizes = summed[ends] - summed[ends - count]
-        ends = sizes.cumsum()
-        starts, total = ends - sizes, int(ends[-1]) if len(ends) else 0
-        fits = self._out is not None and self._out.nbytes == total
-        self.data = target = (
-            self._out if fits and self._out is not None else np.empty(total, np.uint8)
-        )
-        wire.keep(target)
-        moved += wire.exchange(
-            (
-                Parcels(groups, *version.spans(where, first, wanted)),
-                self._incoming(target, starts, sizes),
-            )
-        )
+            self._make_room(summed[ends] - summed[ends - count])
+        wire.keep(self.data)
+        outgoing = Parcels(groups, *version.spans(*served))
+        incoming = self._incoming(self.data, self._starts, self._sizes)
+        moved += wire.exchange((outgoing, incoming), meanwhile=self._check)
         for piece, (content, _) in self._supplied.items():
-            target[starts[piece] : starts[piece] + sizes[piece]] = content
+            start = int(self._starts[piece])
+            self.data[start : start + len(content)] = content
         return moved
+
+    def _make_room(self, sizes: Ints) -> None:
+        """Let the pieces, of these sizes, lie in `out` if they fit, or else in an array of ours."""
+        ends = sizes.cumsum()
+        self._sizes, self._starts = sizes, ends - sizes
+        total = int(ends[-1]) if len(ends) else 0
+        fits = self._out is not None and self._out.nbytes == total
+        self.data = self._out if self._out is not None and fits else np.empty(total, np.uint8)
+
+    def _check(self) -> None:
+        """Note which of the ranges that this rank serves are damaged."""
+        self.damaged = self.version.data.damaged(self.where)
 
     def _incoming(self, target: Any, starts: Ints, sizes: Ints) -> Parcels:
         order = self._order
@@ -156,8 +165,7 @@ class Load:
 
     def check(self) -> None:
         """Raise if pieces are still missing, or did not fit into `out`."""
-        if self._out is not None:
-            self._check_room(self.data.nbytes)
+        self._check_room()
         if not len(self._lost) or self._supplied:
             return
         first, count = self.pieces.first[self._lost], self.pieces.counts[self._lost]
@@ -168,7 +176,8 @@ class Load:
             f"every copy of blocks {shown} was lost; read them from their source (reload=)", ranges
         )
 
-    def _check_room(self, wanted: int) -> None:
+    def _check_room(self) -> None:
+        wanted = self.data.nbytes
         if self._out is not None and self._out.nbytes != wanted:
             raise BadInput(f"out has {self._out.nbytes} bytes; the blocks asked for have {wanted}")
 

@@ -7,7 +7,7 @@ ranks die during it: the call has succeeded on all that live, or on none.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from types import TracebackType
 
 import numpy as np
@@ -15,7 +15,7 @@ from mpi4py import MPI
 
 from .. import mpi
 from .._core import xxh3_64
-from ..errors import BadInput, RanksFailed
+from ..errors import BadInput, Full, HoldfastError, RanksFailed
 from .exchange import Wire
 from .permutation import Ints
 
@@ -40,9 +40,12 @@ class Meeting:
         """The communicator."""
         return self.wire.comm
 
-    def guard(self) -> AbstractContextManager[None]:
-        """Turn failures of ranks that MPI reports inside the block into `RanksFailed`."""
-        return _Guard(self)
+    def guard(self, wake: bool = False) -> AbstractContextManager[None]:
+        """Turn failures of ranks that MPI reports inside the block into `RanksFailed`.
+
+        With `wake`, whatever else goes wrong in it makes the others give up the call, too.
+        """
+        return _Guard(self, wake)
 
     def words(self, *values: int) -> Ints:
         """Return what to say at a meeting, a row for each rank: `values` to all, and zeros."""
@@ -50,7 +53,8 @@ class Meeting:
         room = _WORDS_OF_FEW if size <= _FEW_RANKS else _WORDS
         # The first column is for `meet`.
         words = np.zeros((size, 1 + room), np.int64)[:, 1:]
-        words[:, : len(values)] = values
+        if values:
+            words[:, : len(values)] = values
         return words
 
     def meet(
@@ -95,11 +99,12 @@ class Meeting:
         return bool(flags & _NO_OBJECTION)
 
     def meet_to_recover(self) -> None:
-        """Wait until everybody has given up the call that it was in."""
+        """Wait until everybody has given up the call that it was in, and its messages are gone."""
         mpi.revoke(self.comm)
         if not self._agreed_to_recover:
             # Takes part in the conclusion that others may be waiting for, and denies it.
             mpi.agree(self.comm, 0)
+        self.wire.drain()
 
     def move_to(self, comm: MPI.Intracomm) -> None:
         """Go on in another communicator; nobody uses the old one any more."""
@@ -111,8 +116,9 @@ class Meeting:
 class _Guard(AbstractContextManager[None]):
     """See `Meeting.guard`; entered several times in each call, so kept light."""
 
-    def __init__(self, meeting: Meeting) -> None:
+    def __init__(self, meeting: Meeting, wake: bool) -> None:
         self._meeting = meeting
+        self._wake = wake
 
     def __exit__(
         self,
@@ -127,3 +133,10 @@ class _Guard(AbstractContextManager[None]):
             mpi.revoke(comm)
         elif isinstance(error, MPI.Exception) and mpi.is_failure(error, comm):
             raise mpi.ranks_failed(comm) from error
+        elif self._wake:
+            with suppress(HoldfastError):  # an MPI that cannot wake them
+                mpi.revoke(comm)
+            if isinstance(error, MemoryError):
+                raise Full(
+                    "no memory for what other ranks send; call recover() and go on"
+                ) from error

@@ -70,6 +70,7 @@ def regroup(
             for wire in wires:
                 wire.abandon()
             return regrouped
+        wires[-1].drain()
 
 
 def _shrink(comm: MPI.Intracomm) -> MPI.Intracomm:

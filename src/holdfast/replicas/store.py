@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -175,6 +175,8 @@ class Replicas:
                 )
         except BadInput as error:
             problem = str(error)
+        except MemoryError:
+            problem = "there is no memory for a contiguous copy of its data"
         call = f"submit({name=}, {block_bytes=}, first {'' if first is None else 'not '}None)"
         said = self._meeting.meet(call, problem, self._meeting.words(blocks.nbytes // size, start))
         layout = self._layout(said, first is None, max(1, self._range_bytes // size))
@@ -229,17 +231,15 @@ class Replicas:
             self._distribution,
         )  # fmt: skip
         version = Version(self._submitted + 1, layout, placement, places, block_bytes)
-        submission = None
-        with suppress(MemoryError):
-            submission = Submission(
-                version, blocks, lengths, self._ranks, self.comm.rank, self._buffers
-            )
-        if not self._meeting.conclude(submission is not None) or submission is None:
-            raise Full(
-                f"no memory for another version of {name!r} on some rank; the old one stands"
-            )
-        with self.guard():
-            self._in_flight = submission.run(self._meeting.wire)
+        submission = Submission(version, blocks, lengths, self._ranks, self.comm.rank)
+        moved = 0
+        if lengths is not None:
+            self._allocate(submission.make_room_for_lengths, name)
+            with self._meeting.guard(wake=True):
+                moved = submission.send_lengths(self._meeting.wire)
+        self._allocate(submission.make_room, name)
+        with self._meeting.guard(wake=True):
+            self._in_flight = moved + submission.send(self._meeting.wire)
         self._peak = max(self._peak, self.memory().stored + version.bytes)
         self._meeting.conclude()
         self._submitted += 1
@@ -247,6 +247,16 @@ class Replicas:
         if old is not None:
             self._buffers.give(old.buffers, self.memory().stored)
         return version.number
+
+    def _allocate(self, make_room: Callable[[Buffers], None], name: str) -> None:
+        enough = False
+        with suppress(MemoryError):
+            make_room(self._buffers)
+            enough = True
+        if not self._meeting.conclude(enough):
+            raise Full(
+                f"no memory for another version of {name!r} on some rank; the old one stands"
+            )
 
     # Loading.
 
@@ -289,6 +299,8 @@ class Replicas:
             load = Load(self._version(name), asked, self.comm, out, planned)
         except (BadInput, TypeError) as error:
             problem = str(error)
+        except MemoryError:
+            problem = "there is no memory for the blocks that it asks for"
         while True:
             words = self._meeting.words()
             try:
@@ -302,9 +314,16 @@ class Replicas:
                 call = f"load_all({name=}, plan {load.digest if load else 0:x})"
             words = self._meeting.meet(call, problem, words, cause)
             assert load is not None
-            with self.guard():
-                self._in_flight = load.run(self._meeting.wire, words)
-            if self._sound(load.version, load.served):
+            version = load.version
+            with self._meeting.guard(wake=True):
+                load.listen(self._meeting.wire, words)
+            if version.index is not None and not self._sound(
+                version, version.index.damaged(load.where)
+            ):
+                continue
+            with self._meeting.guard(wake=True):
+                self._in_flight = load.run(self._meeting.wire)
+            if self._sound(version, load.damaged):
                 load.check()
                 return load
 
@@ -314,16 +333,15 @@ class Replicas:
             raise BadInput(f"there is no data set {name!r}; submitted so far: {known}")
         return self._versions[name]
 
-    def _sound(self, version: Version, used: Ints) -> bool:
-        """Conclude a call that read these ranges here; False if copies turned out to be damaged.
+    def _sound(self, version: Version, damaged: Ints) -> bool:
+        """Conclude a call that found these ranges damaged here; True if nobody found any.
 
         Damaged copies count as lost from then on, for everybody.
         """
-        damaged = version.damaged(used)
         if self._meeting.conclude(not len(damaged)):
             return True
         slot = int(np.flatnonzero(version.places == self._place)[0]) if len(damaged) else -1
-        with self.guard():
+        with self._meeting.guard(wake=True):
             for where, ranges in self._meeting.wire.gather_objects((slot, damaged)):
                 version.condemn(np.full(len(ranges), where), ranges)
         return False
@@ -404,10 +422,13 @@ class Replicas:
             call = f"restore_copies({reload is not None})"
             self._meeting.meet(call, problem, self._meeting.words(), cause)
             assert restoration is not None
-            with self.guard():
+            sent = restoration.sent()
+            if version.index is not None and not self._sound(version, version.index.damaged(sent)):
+                continue
+            with self._meeting.guard(wake=True):
                 self._in_flight = restoration.run(self._meeting.wire, self._buffers)
             self._peak = max(self._peak, self.memory().stored + restoration.bytes)
-            if self._sound(version, restoration.sent()):
+            if self._sound(version, version.data.damaged(sent)):
                 restoration.commit()
                 return restoration
 

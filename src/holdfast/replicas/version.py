@@ -193,16 +193,6 @@ class Version:
         assert self.index is not None
         return self.index.addresses[where] + 8 * (first - self._firsts[where]), 8 * count
 
-    def damaged(self, where: Ints) -> Ints:
-        """Return those of the ranges at `where` whose bytes do not match their checksum."""
-        used = np.zeros(len(self.data.ids), np.bool_)
-        used[where] = True
-        where = used.nonzero()[0]
-        wrong = self.data.wrong(where)
-        if self.index is not None:
-            wrong |= self.index.wrong(where)
-        return self.data.ids[where[wrong.nonzero()[0]]]
-
     @property
     def _fixed(self) -> int:
         assert self.block_bytes is not None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import sys
+from pathlib import Path
 
 import blocks
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 from mpi4py import MPI
 
 from holdfast import mpi
-from holdfast.errors import BlocksLost, RanksFailed
+from holdfast.errors import BadInput, BlocksLost, Full, RanksFailed
 from holdfast.replicas import Replicas, Shares
 
 world = MPI.COMM_WORLD
@@ -67,7 +69,7 @@ def damage() -> MPI.Intracomm:
     assert restored.new_copies == len(ranges_of(store, 1))
     assert not restored.lost
     held = store._versions["default"].data
-    assert not held.wrong(np.arange(len(held.ids))).any()
+    assert not len(held.damaged(np.arange(len(held.ids))))
     # The same range on every rank: gone, and said so.
     for number, address in zip(held.ids.tolist(), held.addresses.tolist(), strict=True):
         if number == 7:
@@ -79,6 +81,55 @@ def damage() -> MPI.Intracomm:
     all_there(store, total, reload=reload)
     assert store.restore_copies().lost == {"default": [(first, 10)]}
     assert store.restore_copies(reload=reload).lost == {}
+    all_there(store, total)
+    return store.comm
+
+
+def damage_varied() -> MPI.Intracomm:
+    """Blocks of different lengths: damage to the lengths, then to the blocks, on one rank each."""
+    store = Replicas(world, copies=2, range_bytes=640)
+    total = EACH * world.size
+    store.submit_many(blocks.varied(EACH * world.rank, EACH, 1))
+    expected = blocks.wanted([(0, total)], None, 1)
+    for victim, part in ((1, "index"), (2, "data"), (1, "index")):
+        held = getattr(store._versions["default"], part)
+        if world.rank == victim:
+            for address in held.addresses[held.sizes > 3].tolist():
+                ctypes.memset(address + 2, 77, 1)
+        assert np.array_equal(store.load([(0, total)]), expected)
+        assert store.restore_copies().new_copies > 0
+        held = getattr(store._versions["default"], part)
+        assert not len(held.damaged(np.arange(len(held.ids))))
+    return store.comm
+
+
+def memory() -> MPI.Intracomm:
+    """One rank runs out of memory: all learn of it, and what there was before stands."""
+    store = filled(world, copies=2)
+    total = EACH * world.size
+    many = 3000
+    store.submit_many(
+        [bytes(30_000)] * many if world.rank == 0 else [b"x"], name="varied", first=None
+    )
+    large = np.zeros(100 << 20, np.uint8)
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    if world.rank == 1:
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (60 << 20), limits[1]))
+    with pytest.raises(Full, match="the old one stands"):
+        store.submit(large)
+    with pytest.raises(Full, match="the old one stands"):
+        store.submit_many([b"x"] if world.rank == 1 else [large.data] * 2)
+    with pytest.raises(BadInput, match="no memory for the blocks"):
+        store.load([(0, total)] * (100_000 if world.rank == 1 else 1))
+    all_there(store, total)
+    # How much blocks of different lengths take is known too late to refuse: the others are woken.
+    with pytest.raises(Full if world.rank == 1 else RanksFailed):
+        store.load([(0, many)], name="varied")
+    recovery = store.recover()
+    assert (recovery.ranks, recovery.lost) == ((), {})
+    resource.setrlimit(resource.RLIMIT_AS, limits)
+    assert store.load([(0, many)], name="varied").nbytes == 30_000 * many
     all_there(store, total)
     return store.comm
 
@@ -152,6 +203,55 @@ def spares() -> mpi.Crew:
             shares.lose(recovery.ranks)
         settle(store, total)
     return crew
+
+
+def joining_spares() -> mpi.Crew:
+    """Spares die while they take the place of a dead rank; the next in line takes it."""
+    spares = 6
+    crew = mpi.split_spares(world, spares)
+    working = world.size - spares
+    total, turn = EACH * working, 0
+    if crew.spare:
+        # Every other spare dies, at another point of its way in.
+        line = world.rank - working
+        if line % 2 == 0:
+            die_at_event((5, 60, 150)[line // 2])
+        store = Replicas.join(crew)
+        sys.setprofile(None)
+        if line % 2 == 0:
+            die()
+        if store is None:
+            return crew
+        turn = 1 + line // 2
+    else:
+        store = filled(crew, copies=3)
+    all_there(store, total)
+    store.restore_copies()
+    while turn < 3:
+        if store.comm.rank == turn:
+            die()
+        recovered(store)
+        while store.comm.size < working:
+            # A spare died after it had joined; another one takes over.
+            recovered(store)
+        turn += 1
+        all_there(store, total)
+        store.restore_copies()
+    return crew
+
+
+def die_at_event(number: int) -> None:
+    """End this process when MPI has woken it and so many functions have been called."""
+    count = 0
+
+    def watch(frame, event, argument):
+        nonlocal count
+        if count or (event == "call" and frame.f_code.co_name == "regroup"):
+            count += event in ("call", "c_call")
+            if count > number:
+                die()
+
+    sys.setprofile(watch)
 
 
 def idle_spares() -> mpi.Crew:

@@ -129,7 +129,7 @@ class Schedule:
         self.store = Replicas(
             comm,
             copies=self.copies,
-            range_bytes="128 KiB" if large else int(rng.choice([64, 1000, 4096])),
+            range_bytes=int(rng.choice([4096, 128 << 10] if large else [64, 1000, 4096])),
             permute=bool(rng.random() < 0.8),
             seed=int(rng.integers(100)),
             nodes=rng.integers(0, 4, size).tolist() if rng.random() < 0.3 else None,
