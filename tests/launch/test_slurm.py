@@ -53,7 +53,7 @@ def client(environment: dict[str, str], *arguments: str, nodes: int = 4) -> list
 
 def states(environment: dict[str, str]) -> dict[str, str]:
     status = json.loads(run(environment, HOLDFAST, "status", "--json"))
-    return {node["node"]: node["state"] for node in status["nodes"]}
+    return {node["node"]: node["answer"] for node in status["nodes"]}
 
 
 def directory(environment: dict[str, str]) -> Path:
