@@ -119,7 +119,9 @@ class Members:
         """Answer another member's restoring."""
         if method != "ask":
             raise BadInput(f"restoring has no method {method!r}")
-        return _encode(self._restorer.answer(_REQUEST.decode(message)))
+        reply = _encode(self._restorer.answer(_REQUEST.decode(message)))
+        self._restoring(restoring.Asked(), time.monotonic())
+        return reply
 
     def restore_status(self) -> RestoreStatus:
         """Tell how far restoring is."""
