@@ -32,6 +32,9 @@ from .pulling import Pulling
 from .trimming import Trimming
 from .waiting import Waiting
 
+#: About so many members tell one that joins, or is back, what was dropped meanwhile.
+_GREETERS = 8
+
 
 class Viewed(msgspec.Struct, frozen=True):
     """Event: the view has changed; `live` are all its live members, spares too."""
@@ -164,9 +167,7 @@ class Restorer:
             waits=self._waiting.left(now),
         )
 
-    def _use(
-        self, owners: Owners, live: Sequence[Member], now: float, rng: random.Random
-    ) -> None:
+    def _use(self, owners: Owners, live: Sequence[Member], now: float, rng: random.Random) -> None:
         known = {member.number for member in self._others}
         self._owners = owners
         self._unticked = True
@@ -175,7 +176,8 @@ class Restorer:
         self._comparing.use(owners, rng)
         self._trimming.use()
         for member in self._others:
-            if member.number not in known and known:
+            greets = rng.random() * len(self._others) < _GREETERS
+            if member.number not in known and known and greets:
                 self._dropping.compare_with(member)
 
     def _tick(self, now: float, rng: random.Random) -> None:
