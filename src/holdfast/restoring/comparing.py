@@ -20,7 +20,7 @@ from .messages import Compare, Compared, Exchange, Exchanged, Reply
 _EAGER = 8
 #: Ticks between comparisons of pairs that are believed to be equal. Only one side may know that
 #: they are not: who was declared dead by mistake, and the other lost all that both had meanwhile.
-_IDLE = 10
+_IDLE = 4
 #: About so many objects are listed in one message.
 _LISTED = 2048
 _NOTHING: Digest = (0, 0)
@@ -57,6 +57,11 @@ class Comparing:
     def unmet(self) -> int:
         """Count the members with whom we have not compared since the view changed."""
         return len(self._holdings.survey().keys() - self._met)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are members left to compare with."""
+        return bool(self._fresh)
 
     def unequal(self) -> dict[int, Digest]:
         """Return our digests of the pairs that are not known to be equal."""

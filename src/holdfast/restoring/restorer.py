@@ -139,6 +139,11 @@ class Restorer:
                 self._comparing.go_on()
         return self._instructions(now)
 
+    @property
+    def busy(self) -> bool:
+        """Whether the next tick matters; else some may be left out, to let an idle node sleep."""
+        return bool(self._pulling) or self._comparing.has_more or self._dropping.has_news
+
     def answer(self, request: Request) -> Reply:
         """Answer another member."""
         if isinstance(request, CompareDropped):
