@@ -14,7 +14,7 @@
 namespace holdfast {
 namespace {
 
-constexpr time_t kSweepEvery = 1;  // second
+constexpr time_t kSweepEvery = 5;  // seconds
 // What one connection may ask before others have their turn.
 constexpr int kRequestsPerTurn = 32;
 

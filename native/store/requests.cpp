@@ -1,11 +1,19 @@
 #include "store/requests.hpp"
 
+#include <sys/resource.h>
+
 namespace holdfast {
 namespace {
 
 constexpr std::size_t kMostPending = 1024;  // in one lane
 // A Python loop that went round so lately is no news, in milliseconds.
 constexpr std::uint32_t kFreshLoop = 1000;
+
+// Restoring leaves the processors to whoever reads or writes meanwhile. On Linux this is the
+// priority of the thread, and the threads of that lane do nothing else.
+void give_way() {
+    ::setpriority(PRIO_PROCESS, 0, 10);
+}
 
 }  // namespace
 
@@ -74,6 +82,7 @@ void Requests::ask(std::uint64_t ticket, std::string address, const CallMessage&
 void Requests::pull(std::uint64_t ticket, PullMessage message, Duration patience) {
     start(lane::kPull, ticket,
           [this, ticket, patience, message = std::move(message)]() -> Result<Event> {
+              give_way();
               auto object = operations_.pull_here(message, patience);
               if (!object.ok()) return object.take_status();
               return Event(event::Pulled{ticket, (*object)->size});

@@ -5,7 +5,7 @@
 namespace holdfast {
 namespace {
 
-constexpr double kBetweenRounds = 1.0;  // seconds; an almost empty store needs no more
+constexpr double kBetweenRounds = 2.0;  // seconds; an almost empty store needs no more
 constexpr std::size_t kObjectsAtOnce = 64;
 constexpr std::uint64_t kOverhead = 4096;  // what looking at an object costs, in bytes
 

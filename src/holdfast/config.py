@@ -161,7 +161,7 @@ SETTINGS: dict[str, Setting] = {
         "15 s", parse_time, "how long a put or a drop waits for a failed owner to be replaced"
     ),
     "probe_period": Setting(
-        "0.3 s", _positive_time, "how often an agent probes another; deaths take a few of these"
+        "0.4 s", _positive_time, "how often an agent probes another; deaths take a few of these"
     ),
     "restore_rate": Setting(
         "512 MiB/s", _positive_rate, "how fast a node fetches copies that were lost"

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,15 @@ import holdfast
 from holdfast._core import crc32c
 
 CLIENT = Path(__file__).with_name("acknowledging_client.py")
+
+
+@pytest.fixture
+def cluster() -> Iterator[holdfast.LocalCluster]:
+    """Four agents that notice deaths in a second."""
+    with holdfast.local_cluster(
+        nodes=4, memory="512 MiB", disk="512 MiB", probe_period="0.1 s"
+    ) as agents:
+        yield agents
 
 
 def kill_and_check(cluster: holdfast.LocalCluster, tmp_path: Path, rounds: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -61,14 +62,18 @@ class Inside:
 
     def holders(self, key: str) -> list[str]:
         """Nodes whose agents answer and hold `key`."""
-        found = []
+        return self.all_holders([key])[key]
+
+    def all_holders(self, keys: list[str]) -> dict[str, list[str]]:
+        """The same for many; an agent that does not answer is asked once."""
+        found: dict[str, list[str]] = {key: [] for key in keys}
         for agent in sessions.agents(self.cluster.directory):
-            try:
-                self.client.stat(agent.member.address, key.encode(), deadline=1.0)
-            except (errors.NotFound, errors.TryAgain, errors.Damaged):
-                continue
-            found.append(agent.member.node)
-        return sorted(found)
+            with contextlib.suppress(errors.TryAgain):
+                for key in keys:
+                    with contextlib.suppress(errors.NotFound, errors.Damaged):
+                        self.client.stat(agent.member.address, key.encode(), deadline=1.0)
+                        found[key].append(agent.member.node)
+        return {key: sorted(nodes) for key, nodes in found.items()}
 
     def settled(self, nodes: list[int]) -> bool:
         """Whether these agents have one view and nothing left to restore or to trim."""

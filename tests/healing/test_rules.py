@@ -112,7 +112,7 @@ def test_rule_8_lost_copies_come_back_by_themselves(
         assert lost
         for victim, others in ((2, [0, 1, 3, 4]), (4, [0, 1, 3])):
             five.kill(victim)
-            wait_for(lambda: all(len(inside.holders(key)) == 2 for key in KEYS))
+            wait_for(lambda: all(len(held) == 2 for held in inside.all_holders(KEYS).values()))
             wait_for(lambda others=others: inside.settled(others))
             time.sleep(1.5)  # two of five within ten periods would be taken for a cut
         moved = sum(inside.status(node).restoring.restored_bytes for node in (0, 1, 3))
@@ -126,7 +126,7 @@ def test_rule_8_only_what_was_lost_moves(five: holdfast.LocalCluster, inside: In
         fill(job)
         lost = inside.status(2).tiers["memory"]["bytes"]
         five.kill(2)
-        wait_for(lambda: all(len(inside.holders(key)) == 2 for key in KEYS))
+        wait_for(lambda: all(len(held) == 2 for held in inside.all_holders(KEYS).values()))
         moved = sum(inside.status(node).restoring.restored_bytes for node in (0, 1, 3, 4))
         assert lost <= moved <= 1.05 * lost
 
@@ -152,13 +152,13 @@ def test_rule_8_a_false_death_is_harmless_and_its_extra_copies_are_trimmed(
 ) -> None:
     with five.connect() as job:
         data = fill(job)
-        before = {key: inside.holders(key) for key in KEYS}
+        before = inside.all_holders(KEYS)
         five.stop(2)
         others = [0, 1, 3, 4]
-        wait_for(lambda: all(len(inside.holders(key)) == 2 for key in KEYS))
+        wait_for(lambda: all(len(held) == 2 for held in inside.all_holders(KEYS).values()))
         moved = sum(inside.status(node).restoring.restored_bytes for node in others)
         five.resume(2)
-        wait_for(lambda: {key: inside.holders(key) for key in KEYS} == before)
+        wait_for(lambda: inside.all_holders(KEYS) == before)
         wait_for(lambda: inside.settled([0, 1, 2, 3, 4]))
         assert inside.status(2).restoring.restored_bytes == 0  # it had all of its own
         after = sum(inside.status(node).restoring.restored_bytes for node in others)
@@ -170,11 +170,11 @@ def test_rule_8_a_false_death_is_harmless_and_its_extra_copies_are_trimmed(
 def test_rule_8_a_new_member_gets_its_share(five: holdfast.LocalCluster, inside: Inside) -> None:
     with five.connect() as job:
         data = fill(job)
-        before = {key: inside.holders(key) for key in KEYS}
+        before = inside.all_holders(KEYS)
         five.kill(2)
-        wait_for(lambda: all(len(inside.holders(key)) == 2 for key in KEYS))
+        wait_for(lambda: all(len(held) == 2 for held in inside.all_holders(KEYS).values()))
         five.restart(2)
-        wait_for(lambda: {key: inside.holders(key) for key in KEYS} == before)
+        wait_for(lambda: inside.all_holders(KEYS) == before)
         for key, value in data.items():
             assert job.objects.get(key) == value
 
@@ -195,7 +195,7 @@ def test_rule_9_what_was_dropped_stays_dropped(five: holdfast.LocalCluster, insi
         five.resume(2)
         wait_for(lambda: inside.status(2).counters["tombstones"] == len(KEYS))
         wait_for(lambda: inside.settled([0, 1, 2, 3, 4]))
-        assert not any(inside.holders(key) for key in KEYS), absent
+        assert not any(inside.all_holders(KEYS).values()), absent
         with pytest.raises(errors.NotFound):
             job.objects.drop(KEYS[0])
 
@@ -220,9 +220,9 @@ def test_rule_10_restoring_waits_when_many_vanish_at_once(
         restored = [inside.status(node).restoring.restored for node in range(3)]
         time.sleep(1)  # long enough to have restored all of it
         assert [inside.status(node).restoring.restored for node in range(3)] == restored
-        assert any(len(inside.holders(key)) < 3 for key in KEYS)
+        assert any(len(held) < 3 for held in inside.all_holders(KEYS).values())
         assert sum(inside.status(node).restoring.below for node in range(3)) > 0
-        wait_for(lambda: all(len(inside.holders(key)) == 3 for key in KEYS))
+        wait_for(lambda: all(len(held) == 3 for held in inside.all_holders(KEYS).values()))
 
 
 def test_an_agent_that_ends_says_so(five: holdfast.LocalCluster, inside: Inside) -> None:

@@ -47,7 +47,7 @@ def test_quiet_members_compare_one_pair_now_and_then() -> None:
     some.asked.clear()
     some.tick(20)
     compared = [request for request in some.asked if isinstance(request, Compare | Exchange)]
-    assert len(compared) == 5 * 2  # five members, every ten ticks
+    assert len(compared) == 5 * 5  # five members, every four ticks
     assert not some.pulls
 
 

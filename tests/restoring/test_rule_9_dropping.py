@@ -73,7 +73,7 @@ def test_without_news_members_still_compare_now_and_then() -> None:
     some.asked.clear()
     some.tick(40)
     compared = [request for request in some.asked if isinstance(request, CompareDropped)]
-    assert len(compared) == 4 * 4  # four members, every ten ticks
+    assert len(compared) == 4 * 10  # four members, every four ticks
 
 
 def test_a_drop_that_comes_between_wins_over_a_copy_on_its_way() -> None:

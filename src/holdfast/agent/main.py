@@ -148,8 +148,9 @@ def _serve(core: _core.Agent, orders: Orders, member: Member) -> bool:
         ready = {descriptor for descriptor, _ in poll.poll(1000 * members.until_tick())}
         if sys.stdin.fileno() in ready or (not members.joined and time.monotonic() > end):
             return True  # perhaps before the session was complete
-        services.answer_waiting(core)
-        members.take_events()
+        if core.fileno() in ready:
+            services.answer_waiting(core)
+        members.take_events()  # an expected answer to a probe makes nothing readable
         if not members.until_tick():
             members.tick()
     for descriptor in (wake_read, *([sys.stdin.fileno()] if orders.lifeline else ())):

@@ -30,6 +30,8 @@ _REPLY = msgspec.msgpack.Decoder(Reply)
 _encode = msgspec.msgpack.encode
 #: Deaths within so many periods count as one event.
 _AT_ONCE = 10
+#: Periods between two ticks of restoring that has nothing to do.
+_RESTING = 3
 #: Errors of a pull whose object is not to be had any more.
 _GONE = ("NotFound", "Dropped")
 _TIERS = {tier.value: tier for tier in (_core.Tier.MEMORY, _core.Tier.DISK)}
@@ -58,6 +60,7 @@ class Members:
         self._identity = 0
         self._news: list[Entry] = []  # that answers to probes carry
         self._next_ticket = 0
+        self._ticks = 0
         self._waiting: dict[int, Callable[[str, tuple[Any, ...]], None]] = {}
         # Not all at the same moment, although they were all started at once.
         self._next_tick = time.monotonic() + self._rng.random() * settings.probe_period
@@ -81,7 +84,9 @@ class Members:
         self._next_tick = now + self.settings.probe_period
         self._core.beat()
         self._membership(swim.Tick(), now)
-        self._restoring(restoring.Tick(), now)
+        self._ticks += 1
+        if self._restorer.busy or self._ticks % _RESTING == 0:
+            self._restoring(restoring.Tick(), now)
 
     def take_events(self) -> None:
         """Take all that the core has to tell."""
@@ -119,7 +124,9 @@ class Members:
         """Answer another member's restoring."""
         if method != "ask":
             raise BadInput(f"restoring has no method {method!r}")
-        return _encode(self._restorer.answer(_REQUEST.decode(message)))
+        reply = _encode(self._restorer.answer(_REQUEST.decode(message)))
+        self._restoring(restoring.Asked(), time.monotonic())
+        return reply
 
     def restore_status(self) -> RestoreStatus:
         """Tell how far restoring is."""

@@ -12,6 +12,8 @@ What differs from the paper (Das, Gupta, Motivala, DSN 2002):
   a cut is not told again. What an exchange says of deaths is taken as suspicion: two halves of a
   cluster that meet again must not believe each other that all are dead.
 - Now and then the dead are told that they are: they may have been behind a cut.
+- Word of a death is passed on when it is heard, not at the next period: what the dead held is
+  restored under a view that all have, so the last to hear holds up the rest.
 - Suspicion is counted in periods that we lived through. Who was stopped must not wake up and
   declare dead whom it could not hear.
 """
@@ -86,6 +88,7 @@ class Swim:
         self._ticked: float | None = None  # when
         self._synced = 0  # at which tick we asked for a whole view
         self._agreed = 0  # at which tick we last met our own view
+        self._hurried = 0  # at which tick we passed a death on at once
         self._left = False
 
     @property
@@ -221,6 +224,8 @@ class Swim:
                 self._beliefs.take(entry)
             elif entry.state is not State.ALIVE and entry.incarnation < known.incarnation:
                 later.append(known)
+        if any(change.state is State.DEAD for change in self._beliefs.changes):
+            self._hurry(out, rng)
         if later and sender is not None:
             teller = self.view.get(sender)  # the news may have told who it is
             if teller is not None:
@@ -264,6 +269,12 @@ class Swim:
             news = self._beliefs.news_for(peer)
             if news:
                 self._tell(peer, news, out)
+
+    def _hurry(self, out: list[Instruction], rng: Random) -> None:
+        # Once a period: where many die at once, the rest travels with this or with the next.
+        if self._hurried != self._beliefs.tick:
+            self._hurried = self._beliefs.tick
+            self._gossip_to_some(out, rng)
 
     def _tell_it_itself(self, number: int, out: list[Instruction]) -> None:
         entry = self.view.get(number)

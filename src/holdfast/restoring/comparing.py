@@ -16,11 +16,11 @@ from .asking import Asking
 from .holdings import BUCKETS, Digest, Held, Holdings
 from .messages import Compare, Compared, Exchange, Exchanged, Reply
 
-#: After a change of view so many pairs are compared at a time; later one at a time.
+#: So many pairs are compared at a time after a change of view; later one is begun in a tick.
 _EAGER = 8
 #: Ticks between comparisons of pairs that are believed to be equal. Only one side may know that
 #: they are not: who was declared dead by mistake, and the other lost all that both had meanwhile.
-_IDLE = 10
+_IDLE = 4
 #: About so many objects are listed in one message.
 _LISTED = 2048
 _NOTHING: Digest = (0, 0)
@@ -38,20 +38,30 @@ class Comparing:
         self._lack = lack
         self._owners: Owners | None = None
         self._agreed: dict[int, Digest] = {}  # the digest that was the same on both sides
-        self._busy: set[int] = set()
+        self._fresh: list[tuple[int, Digest]] = []  # to be compared under these owners
+        self._busy: set[int] = set()  # being compared with under these owners
         self._met: set[int] = set()  # compared to the end under these owners, equal or not
         self._ticks = 0
         self.conflicts: set[bytes] = set()  # keys that hold other bytes elsewhere
 
-    def use(self, owners: Owners) -> None:
+    def use(self, owners: Owners, rng: random.Random) -> None:
         """Begin anew under other owners."""
         self._owners = owners
         self._agreed.clear()
         self._met.clear()
+        self._busy.clear()
+        self._fresh = list(self._holdings.survey().items())
+        rng.shuffle(self._fresh)
+        self.go_on()
 
     def unmet(self) -> int:
         """Count the members with whom we have not compared since the view changed."""
         return len(self._holdings.survey().keys() - self._met)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there are members left to compare with."""
+        return bool(self._fresh)
 
     def unequal(self) -> dict[int, Digest]:
         """Return our digests of the pairs that are not known to be equal."""
@@ -61,32 +71,44 @@ class Comparing:
 
     def tick(self, rng: random.Random) -> None:
         """Compare with some members."""
-        owners = self._owners
-        if owners is None:
+        if self._owners is None:
             return
         self._ticks += 1
         unequal = [item for item in self.unequal().items() if item[0] not in self._busy]
         rng.shuffle(unequal)
-        fresh = [item for item in unequal if item[0] not in self._agreed]
-        changed = [item for item in unequal if item[0] in self._agreed]
+        self._fresh = [item for item in unequal if item[0] not in self._agreed]
         # Both kinds: some pairs never agree, where a store is full or two versions of a key exist.
-        chosen = fresh[:_EAGER] + changed[:1]
+        chosen = [item for item in unequal if item[0] in self._agreed][:1]
         if self._ticks % _IDLE == 0:
             busy = self._busy.union(peer for peer, _ in chosen)
             equal = [item for item in self._agreed.items() if item[0] not in busy]
             chosen += rng.sample(equal, min(1, len(equal)))
         for peer, digest in chosen:
-            self._busy.add(peer)
-            self._ask(
-                owners.members[peer],
-                Compare(owners.identity, self._me, digest),
-                partial(self._compared, owners, peer, digest),
-            )
+            self._compare(peer, digest)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Compare with more of those that we have not compared with under these owners."""
+        while self._fresh and len(self._busy) < _EAGER:
+            peer, digest = self._fresh.pop()
+            if peer not in self._busy and peer not in self._agreed:
+                self._compare(peer, digest)
+
+    def _compare(self, peer: int, digest: Digest) -> None:
+        owners = self._owners
+        assert owners is not None
+        self._busy.add(peer)
+        self._ask(
+            owners.members[peer],
+            Compare(owners.identity, self._me, digest),
+            partial(self._compared, owners, peer, digest),
+        )
 
     def _compared(self, owners: Owners, peer: int, digest: Digest, reply: Reply | None) -> None:
+        if owners is not self._owners:
+            return  # an answer to the view before says nothing about what both own now
         self._busy.discard(peer)
-        # An answer to the view before says nothing about what both own now.
-        if not isinstance(reply, Compared) or owners is not self._owners:
+        if not isinstance(reply, Compared):
             return
         if not reply.buckets:
             self._agreed[peer] = digest
@@ -100,17 +122,19 @@ class Comparing:
 
     def _exchange(self, owners: Owners, peer: int, buckets: list[int], at_a_time: int) -> None:
         """List what we hold in some parts, and go on with the rest when the answer is there."""
-        if not buckets or owners is not self._owners:
+        if owners is not self._owners:
+            return
+        if not buckets:
             self._busy.discard(peer)
-            if owners is self._owners:
-                self._met.add(peer)
+            self._met.add(peer)
             return
         now, later = buckets[:at_a_time], buckets[at_a_time:]
         held = self._holdings.held_with(peer, now)
 
         def answered(reply: Reply | None) -> None:
             if not isinstance(reply, Exchanged):
-                self._busy.discard(peer)
+                if owners is self._owners:
+                    self._busy.discard(peer)
                 return
             for theirs in reply.held:
                 self._lack(theirs, peer)

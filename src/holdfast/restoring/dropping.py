@@ -22,7 +22,7 @@ from .messages import (
 )
 
 #: Ticks between comparisons without news.
-_IDLE = 10
+_IDLE = 4
 #: About so many keys are listed in one message.
 _LISTED = 2048
 
@@ -49,6 +49,11 @@ class Dropping:
         self._to_tell = max(0, self._to_tell - 1)
         member = rng.choice(others)
         self._ask(member, CompareDropped(digest), lambda reply: self._compared(member, reply))
+
+    @property
+    def has_news(self) -> bool:
+        """Whether there are drops to tell others of."""
+        return self._to_tell > 0
 
     def compare_with(self, member: Member) -> None:
         """Compare with a member that may have missed some: it is new, or back."""

@@ -9,8 +9,10 @@ import msgspec
 
 from .holdings import Held
 
-#: So many copies are fetched at the same time; small ones are bound by round trips.
+#: So many copies are fetched at the same time, as long as they are small: those are bound by round
+#: trips. One large one at a time keeps a node busy, and leaves some of it to whoever reads.
 _PARALLEL = 8
+_SMALL = 1 << 20  # bytes, of all that are under way
 #: What could not be fetched from anybody is left alone for so many seconds: where a store is full
 #: the same copies would otherwise be begun over and over.
 _REST = 5.0
@@ -34,6 +36,7 @@ class Pulling:
         self._lacks: dict[bytes, Lack] = {}
         self._queue: deque[bytes] = deque()  # keys to be fetched
         self._running: dict[int, bytes] = {}  # keys by ticket
+        self._under_way = 0  # bytes
         self._resting: dict[bytes, float] = {}  # until when, in that order
         self.lacking_bytes = 0
         self.bytes = 0  # fetched so far
@@ -70,7 +73,9 @@ class Pulling:
             del self._resting[key]
             self._lacks[key].failed.clear()
             self._queue.append(key)
-        while self._queue and len(self._running) < _PARALLEL and self._allowance > 0:
+        while self._queue and self._allowance > 0:
+            if len(self._running) == _PARALLEL or self._under_way >= _SMALL:
+                break
             key = self._queue.popleft()
             lack = self._lacks[key]
             lack.sources = [source for source in lack.sources if source in live]
@@ -80,11 +85,12 @@ class Pulling:
             self._allowance -= lack.held.size
             number = ticket()
             self._running[number] = key
+            self._under_way += lack.held.size
             yield number, lack.held, lack.sources[0]
 
     def done(self, ticket: int, size: int) -> None:
         """One has arrived."""
-        key = self._running.pop(ticket, None)
+        key = self._end(ticket)
         if key is not None:
             self._forget(key)
             self.bytes += size
@@ -95,7 +101,7 @@ class Pulling:
 
         `gone`: the source has it no more, most likely because it was dropped.
         """
-        key = self._running.pop(ticket, None)
+        key = self._end(ticket)
         if key is None:
             return
         lack = self._lacks[key]
@@ -109,11 +115,14 @@ class Pulling:
         else:  # the next comparison knows whether it is still to be had
             self._resting[key] = now + _REST
 
+    def _end(self, ticket: int) -> bytes | None:
+        key = self._running.pop(ticket, None)
+        if key is not None:
+            self._under_way -= self._lacks[key].held.size
+        return key
+
     def _forget(self, key: bytes) -> None:
         self.lacking_bytes -= self._lacks.pop(key).held.size
-
-    def __contains__(self, ticket: int) -> bool:
-        return ticket in self._running
 
     def __len__(self) -> int:
         return len(self._lacks)

@@ -32,6 +32,9 @@ from .pulling import Pulling
 from .trimming import Trimming
 from .waiting import Waiting
 
+#: About so many members tell one that joins, or is back, what was dropped meanwhile.
+_GREETERS = 8
+
 
 class Viewed(msgspec.Struct, frozen=True):
     """Event: the view has changed; `live` are all its live members, spares too."""
@@ -42,6 +45,10 @@ class Viewed(msgspec.Struct, frozen=True):
 
 class Tick(msgspec.Struct, frozen=True):
     """Event: a period has passed."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """Event: `answer` was called; another member may have told us what we lack."""
 
 
 class Replied(msgspec.Struct, frozen=True):
@@ -87,7 +94,7 @@ class RestoreStatus(msgspec.Struct, frozen=True):
     waits: float = 0.0  # seconds that restoring still waits for many nodes that vanished at once
 
 
-Event = Viewed | Tick | Replied | Pulled | Failed
+Event = Viewed | Tick | Asked | Replied | Pulled | Failed
 Instruction = Ask | MergeViews | Pull
 
 
@@ -105,6 +112,7 @@ class Restorer:
         self._holdings = holdings
         self._owners: Owners | None = None
         self._others: list[Member] = []
+        self._unticked = True  # since the view changed
         self._ask = Asking()
         self._pulling = Pulling(rate)
         self._waiting = Waiting(patience, at_once)
@@ -117,17 +125,24 @@ class Restorer:
         self._ask.now = now
         match event:
             case Viewed(owners, live):
-                self._use(owners, live, now)
+                self._use(owners, live, now, rng)
             case Tick():
                 self._tick(now, rng)
             case Replied(ticket, reply):
                 self._ask.answered(ticket, reply)
+                self._comparing.go_on()
             case Pulled(ticket, size):
                 self._pulling.done(ticket, size)
             case Failed(ticket, gone):
                 self._pulling.failed(ticket, now, gone)
                 self._ask.answered(ticket, None)
+                self._comparing.go_on()
         return self._instructions(now)
+
+    @property
+    def busy(self) -> bool:
+        """Whether the next tick matters; else some may be left out, to let an idle node sleep."""
+        return bool(self._pulling) or self._comparing.has_more or self._dropping.has_news
 
     def answer(self, request: Request) -> Reply:
         """Answer another member."""
@@ -157,18 +172,21 @@ class Restorer:
             waits=self._waiting.left(now),
         )
 
-    def _use(self, owners: Owners, live: Sequence[Member], now: float) -> None:
+    def _use(self, owners: Owners, live: Sequence[Member], now: float, rng: random.Random) -> None:
         known = {member.number for member in self._others}
         self._owners = owners
+        self._unticked = True
         self._others = [member for member in live if member.number != self._me]
         self._waiting.viewed(frozenset(member.node for member in live), now)
-        self._comparing.use(owners)
+        self._comparing.use(owners, rng)
         self._trimming.use()
         for member in self._others:
-            if member.number not in known and known:
+            greets = rng.random() * len(self._others) < _GREETERS
+            if member.number not in known and known and greets:
                 self._dropping.compare_with(member)
 
     def _tick(self, now: float, rng: random.Random) -> None:
+        self._unticked = False
         self._comparing.tick(rng)
         self._dropping.tick(self._others, rng)
         if self._owners is not None and not self._waiting.left(now):
@@ -196,7 +214,12 @@ class Restorer:
         return any(m.number == self._me for m in owners) and not self._holdings.held(held.key)
 
     def _instructions(self, now: float) -> list[Instruction]:
-        out: list[Instruction] = list(self._ask.instructions)
+        # A view of this moment is on its way to those who have another one.
+        out: list[Instruction] = [
+            instruction
+            for instruction in self._ask.instructions
+            if not (self._unticked and isinstance(instruction, MergeViews))
+        ]
         self._ask.instructions.clear()
         owners = self._owners
         if owners is None or self._waiting.left(now):

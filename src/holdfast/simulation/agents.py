@@ -247,6 +247,7 @@ class Agent(SimulatedMember):
     def _restore(self, call: Call) -> None:
         if not self._waits(self._restore, call):
             call.answer(self.restorer.answer(call.message.request))
+            self._restoring(restoring.Asked())
 
     # ---- objects -------------------------------------------------------------------------------
 
