@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import subprocess
@@ -59,18 +58,17 @@ def test_it_ends_under_open_files(backing: Path, tmp_path: Path) -> None:
         end = time.monotonic() + LONG
         while made.total().opens < 2:
             assert time.monotonic() < end
-    with file, pytest.raises(OSError) as caught:
+    with file, pytest.raises(OSError, match=r"not connected|connection abort"):
         os.pread(file.fileno(), 10, 50_000)
-    assert caught.value.errno in (errno.ENOTCONN, errno.ECONNABORTED)
     reader.wait(LONG)
 
 
 def test_a_killed_process_is_noticed_and_cleaned_up_after(backing: Path, show: Show) -> None:
     made = show(nodes=1)
     os.kill(made.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, made.pid, os.WEXITED | os.WNOWAIT)
     with pytest.raises(errors.HoldfastError, match="has ended"):
-        while True:
-            made.opens()
+        made.opens()
     with pytest.raises(OSError, match="not connected"):
         os.listdir(made.at)
     made.close()
@@ -148,7 +146,7 @@ def test_storages_of_others_stay(backing: Path, show: Show, tmp_path: Path) -> N
     with Storage(backing, tmp_path / "second") as second:
         assert {first.at, second.at} <= set(points())
     assert first.opens() == {}
-    with pytest.raises(errors.BadInput, match="something is mounted at .*shared already"):
+    with pytest.raises(errors.BadInput, match=r"something is mounted at .*shared already"):
         Storage(backing, first.at)
 
 
@@ -157,10 +155,10 @@ def test_a_storage_inside_what_it_shows_is_refused(
 ) -> None:
     (tmp_path / "link").symlink_to(backing)
     for inside in (backing / "shared", tmp_path / "link" / "shared"):
-        with pytest.raises(errors.BadInput, match="lies below .*backing"):
+        with pytest.raises(errors.BadInput, match=r"lies below .*backing"):
             Storage(backing, inside)
     monkeypatch.setattr(tempfile, "tempdir", str(backing))
-    with pytest.raises(errors.BadInput, match="lies below .*backing"):
+    with pytest.raises(errors.BadInput, match=r"lies below .*backing"):
         Storage(backing, tmp_path / "shared", nodes=1)
     assert os.listdir(backing) == []
 
@@ -168,7 +166,7 @@ def test_a_storage_inside_what_it_shows_is_refused(
 def test_mistakes_of_mounting_are_said(backing: Path, tmp_path: Path) -> None:
     with pytest.raises(errors.BadInput, match="is no directory; a storage shows one"):
         Storage(tmp_path / "missing", tmp_path / "shared")
-    with pytest.raises(errors.HoldfastError, match="was not mounted at .*nowhere/shared"):
+    with pytest.raises(errors.HoldfastError, match=r"was not mounted at .*nowhere/shared"):
         Storage(backing, tmp_path / "nowhere" / "shared", nodes=1)
     with pytest.raises(errors.BadInput, match="'fast' is not a rate"):
         Storage(backing, tmp_path / "shared", bandwidth="fast")

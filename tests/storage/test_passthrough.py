@@ -147,7 +147,7 @@ def test_a_name_may_be_any_bytes(backing: Path, shared: Path, name: bytes) -> No
 
 
 def test_a_large_directory_is_listed_whole(backing: Path, shared: Path) -> None:
-    names = {f"a-rather-long-name-of-a-file-{number}" for number in range(5000)}
+    names = {f"a-rather-long-name-of-a-file-{number}" for number in range(2000)}
     for name in names:
         (backing / name).touch()
     listed = os.listdir(shared)
@@ -221,9 +221,8 @@ def test_extended_attributes(backing: Path, shared: Path) -> None:
         assert os.listxattr(place / "file") == ["user.colour"]
         assert os.getxattr(place / "file", "user.colour") == b"blue\0green"
         assert os.getxattr(place / "link", "trusted.colour", follow_symlinks=False) == b"red"
-        with pytest.raises(OSError) as caught:
+        with pytest.raises(OSError, match="No data available"):
             os.getxattr(place / "file", "user.size")
-        assert caught.value.errno == errno.ENODATA
     with pytest.raises(FileExistsError):
         os.setxattr(shared / "file", "user.colour", b"", os.XATTR_CREATE)
     os.removexattr(shared / "file", "user.colour")

@@ -120,8 +120,8 @@ class Storage:
         self._socket.settimeout(_PATIENCE)
         with theirs:
             self._process = subprocess.Popen(
-                [PROGRAM, self.backing, str(delay), str(rate), *self._points],
-                stdin=theirs,
+                list(map(str, (PROGRAM, self.backing, delay, rate, *self._points))),
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 cwd="/",
                 start_new_session=True,  # Ctrl-C is for us: we end it, once nobody needs it
@@ -173,7 +173,11 @@ class Storage:
         self._trouble(path, operation, error)
 
     def hang(self, path: str, operation: str) -> None:
-        """Let "open", "read" or "stat" of a path, and of all below it, wait until `heal`."""
+        """Let "open", "read" or "stat" of a path, and of all below it, wait until `heal`.
+
+        A "stat" that waits may hold up who looks for other new names in the same directory: the
+        kernel asks for one at a time.
+        """
         self._trouble(path, operation, _HANG)
 
     def _trouble(self, path: str, operation: str, error: int) -> None:
@@ -205,8 +209,8 @@ class Storage:
     def _ask(self, *fields: str) -> bytes:
         frame = b"".join(os.fsencode(field) + b"\0" for field in fields)
         with self._lock:
+            assert self._socket is not None
             try:
-                assert self._socket is not None
                 self._socket.sendall(struct.pack("=I", len(frame)) + frame)
                 return self._hear()
             except TimeoutError as error:
