@@ -144,31 +144,37 @@ void open_directory(fuse_req_t request, fuse_ino_t number, fuse_file_info* info)
     if (fuse_reply_open(request, info) == 0) opened.release();
 }
 
-void read_directory(fuse_req_t request, fuse_ino_t, size_t size, off_t offset,
-                    fuse_file_info* info) {
-    Directory& read = *directory(info);
-    std::lock_guard lock(read.mutex);
-    if (offset != read.position) ::seekdir(read.stream, offset);
-    std::vector<char> buffer(size);
+// Fills `buffer` with entries from `offset` on; returns how many bytes, or -1.
+ssize_t list(fuse_req_t request, Directory& listed, off_t offset, std::vector<char>& buffer) {
+    std::lock_guard lock(listed.mutex);
+    if (offset != listed.position) ::seekdir(listed.stream, offset);
+    listed.position = offset;
     std::size_t used = 0;
-    off_t position = offset;
     errno = 0;
-    while (const dirent* entry = ::readdir(read.stream)) {
+    while (const dirent* entry = ::readdir(listed.stream)) {
         struct stat attributes{};
         attributes.st_ino = entry->d_ino;
         attributes.st_mode = DTTOIF(static_cast<mode_t>(entry->d_type));
-        std::size_t needed = fuse_add_direntry(request, buffer.data() + used, size - used,
-                                               entry->d_name, &attributes, entry->d_off);
-        if (needed > size - used) {
-            ::seekdir(read.stream, position);  // the next call begins with this one
-            break;
+        std::size_t room = buffer.size() - used;
+        std::size_t needed = fuse_add_direntry(request, buffer.data() + used, room, entry->d_name,
+                                               &attributes, entry->d_off);
+        if (needed > room) {
+            ::seekdir(listed.stream, listed.position);  // the next call begins with this one
+            return static_cast<ssize_t>(used);
         }
         used += needed;
-        position = entry->d_off;
+        listed.position = entry->d_off;
     }
-    read.position = position;
-    if (used == 0 && errno != 0) return reply(request, -1);
-    fuse_reply_buf(request, buffer.data(), used);
+    return used == 0 && errno != 0 ? -1 : static_cast<ssize_t>(used);
+}
+
+void read_directory(fuse_req_t request, fuse_ino_t, size_t size, off_t offset,
+                    fuse_file_info* info) {
+    std::vector<char> buffer(size);
+    ssize_t used = list(request, *directory(info), offset, buffer);
+    if (used < 0) return reply(request, used);
+    // From the answer on the kernel may release the directory: it is not touched again.
+    fuse_reply_buf(request, buffer.data(), static_cast<std::size_t>(used));
 }
 
 void sync_directory(fuse_req_t request, fuse_ino_t, int, fuse_file_info* info) {

@@ -105,7 +105,7 @@ int main(int count, char** arguments) {
         return 2;
     }
     struct sigaction end{};
-    end.sa_handler = [](int) {};  // interrupts `hear`
+    end.sa_handler = [](int) { ::shutdown(kControl, SHUT_RD); };  // as if our owner had died
     ::sigaction(SIGTERM, &end, nullptr);
     ::umask(0);  // the kernel has applied the caller's
     raise_descriptor_limit();

@@ -85,9 +85,11 @@ def test_a_terminated_process_unmounts_itself(backing: Path, show: Show) -> None
 def test_a_stopped_process_is_ended(
     backing: Path, show: Show, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage, "_PATIENCE", 0.2)
     made = show()
     os.kill(made.pid, signal.SIGSTOP)
+    monkeypatch.setattr(storage, "_PATIENCE", 0.2)
+    assert made._socket is not None
+    made._socket.settimeout(0.2)
     with pytest.raises(errors.DeadlineMissed, match=r"did not answer in 0\.2 s"):
         made.opens()
     made.close()

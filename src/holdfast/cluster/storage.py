@@ -21,6 +21,7 @@ import struct
 import subprocess
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,7 +127,9 @@ class Storage:
                 cwd="/",
                 start_new_session=True,  # Ctrl-C is for us: we end it, once nobody needs it
             )
-        if complaint := self._hear():
+        with self._patience():
+            complaint = self._hear()
+        if complaint:
             raise HoldfastError(f"the storage was not mounted at {self.at}: {complaint.decode()}")
 
     @property
@@ -208,19 +211,25 @@ class Storage:
 
     def _ask(self, *fields: str) -> bytes:
         frame = b"".join(os.fsencode(field) + b"\0" for field in fields)
-        with self._lock:
-            assert self._socket is not None
-            try:
-                self._socket.sendall(struct.pack("=I", len(frame)) + frame)
-                return self._hear()
-            except TimeoutError as error:
-                # An answer that comes later would be taken for that to another question.
-                self._socket.close()
-                raise DeadlineMissed(
-                    f"the storage at {self.at} did not answer in {_PATIENCE:g} s"
-                ) from error
-            except OSError as error:
-                raise HoldfastError(f"the storage at {self.at} has ended") from error
+        assert self._socket is not None
+        with self._lock, self._patience():
+            self._socket.sendall(struct.pack("=I", len(frame)) + frame)
+            return self._hear()
+
+    @contextlib.contextmanager
+    def _patience(self) -> Iterator[None]:
+        """Say what it means if the process does not answer."""
+        assert self._socket is not None
+        try:
+            yield
+        except TimeoutError as error:
+            # An answer that comes later would be taken for that to another question.
+            self._socket.close()
+            raise DeadlineMissed(
+                f"the storage at {self.at} did not answer in {_PATIENCE:g} s; is it overloaded?"
+            ) from error
+        except OSError as error:
+            raise HoldfastError(f"the storage at {self.at} has ended; start another") from error
 
     def _hear(self) -> bytes:
         (length,) = struct.unpack("=I", self._receive(4))
