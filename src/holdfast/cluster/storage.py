@@ -153,8 +153,8 @@ class Storage:
         for at in range(0, len(fields) - 1, step):
             mount, path, *numbers = fields[at : at + step]
             if node is None or int(mount) == 1 + node:
-                name = os.fsdecode(path)
-                found[name] = found.get(name, Counts()) + Counts(*map(int, numbers))
+                name, counts = os.fsdecode(path), Counts(*map(int, numbers))
+                found[name] = found[name] + counts if name in found else counts
         return found
 
     def opens(self, node: int | None = None) -> dict[str, int]:
