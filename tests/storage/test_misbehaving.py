@@ -7,10 +7,11 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from conftest import Show
+from conftest import Show, running
 
 from holdfast import errors
 from holdfast.cluster.storage import Storage
@@ -54,15 +55,15 @@ def test_all_readers_of_all_nodes_share_one_bandwidth(
     for reader in range(readers):
         (backing / f"{reader}").write_bytes(b"x" * size)
     start = time.monotonic()
-    processes = [
-        subprocess.Popen(
-            [*storage.under(reader), "cat", str(storage.at / f"{reader}")],
-            stdout=subprocess.DEVNULL,
-        )
-        for reader in range(readers)
-    ]
-    for process in processes:
-        assert process.wait(LONG) == 0
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                running([*storage.under(reader), "cat", str(storage.at / f"{reader}")])
+            )
+            for reader in range(readers)
+        ]
+        for process in processes:
+            assert process.wait(LONG) == 0
     took = time.monotonic() - start
     assert storage.total().bytes == 8_000_000
     assert 8_000_000 / 20e6 - 0.02 <= took < LONG
@@ -124,7 +125,7 @@ def test_what_hangs_goes_on_when_it_is_healed(backing: Path, show: Show, operati
             storage.heal()
             assert reader.communicate(timeout=LONG)[0] == b"10000\n"
         finally:
-            storage.heal()
+            reader.kill()
 
 
 @pytest.mark.parametrize("operation", ["open", "read"])
@@ -132,11 +133,11 @@ def test_who_hangs_can_be_killed(backing: Path, show: Show, operation: str) -> N
     storage = show()
     (backing / "file").write_bytes(b"x")
     storage.hang("file", operation)
-    reader = subprocess.Popen([sys.executable, "-c", READ, str(storage.at / "file")])
-    wait_for_opens(storage, 1)
-    assert reader.poll() is None
-    reader.kill()
-    assert reader.wait(LONG) == -9
+    with running([sys.executable, "-c", READ, str(storage.at / "file")]) as reader:
+        wait_for_opens(storage, 1)
+        assert reader.poll() is None
+        reader.kill()
+        assert reader.wait(LONG) == -9
 
 
 def test_many_may_hang_and_others_still_read(backing: Path, show: Show) -> None:

@@ -8,10 +8,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from conftest import Show
+from conftest import Show, running
 
 from holdfast import errors
 from holdfast.cluster import mounts, storage
@@ -48,19 +49,19 @@ def test_it_can_lie_over_what_it_shows(backing: Path) -> None:
 
 def test_it_ends_under_open_files(backing: Path, tmp_path: Path) -> None:
     (backing / "file").write_bytes(b"x" * 100_000)
-    with Storage(backing, tmp_path / "shared") as made:
-        made.hang("file", "read")
-        file = (made.at / "file").open("rb")
-        code = "import sys; open(sys.argv[1], 'rb').read()"
-        reader = subprocess.Popen(
-            [sys.executable, "-c", code, str(made.at / "file")], stderr=subprocess.DEVNULL
-        )
-        end = time.monotonic() + LONG
-        while made.total().opens < 2:
-            assert time.monotonic() < end
-    with file, pytest.raises(OSError, match=r"not connected|connection abort"):
-        os.pread(file.fileno(), 10, 50_000)
-    reader.wait(LONG)
+    code = "import sys; open(sys.argv[1], 'rb').read()"
+    command = [sys.executable, "-c", code, str(tmp_path / "shared" / "file")]
+    with ExitStack() as stack:
+        with Storage(backing, tmp_path / "shared") as made:
+            made.hang("file", "read")
+            file = stack.enter_context((made.at / "file").open("rb"))
+            reader = stack.enter_context(running(command))
+            end = time.monotonic() + LONG
+            while made.total().opens < 2:
+                assert time.monotonic() < end
+        with pytest.raises(OSError, match=r"not connected|connection abort"):
+            os.pread(file.fileno(), 10, 50_000)
+        reader.wait(LONG)  # it hangs no longer
 
 
 def test_a_killed_process_is_noticed_and_cleaned_up_after(backing: Path, show: Show) -> None:

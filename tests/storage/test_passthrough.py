@@ -288,12 +288,15 @@ def test_new_files_belong_to_who_made_them(backing: Path, shared: Path) -> None:
         (shared / "directory").mkdir()
         (shared / "link").symlink_to("file")
         (shared / "team" / "file").touch()
+        os.umask(0)
+        (shared / "open").touch()
 
     assert as_nobody(work) == 0
     for name in ("file", "directory", "link"):
         found = (backing / name).lstat()
         assert (found.st_uid, found.st_gid) == (NOBODY, NOBODY)
     assert stat.S_IMODE((backing / "file").stat().st_mode) == 0o640
+    assert stat.S_IMODE((backing / "open").stat().st_mode) == 0o666
     found = (backing / "team" / "file").stat()
     assert (found.st_uid, found.st_gid) == (NOBODY, 4321)
 
