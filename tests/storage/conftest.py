@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from showing import Show
 
 from holdfast.cluster import mounts, storage
 from holdfast.cluster.storage import Storage
-
-Show = Callable[..., Storage]
-
-
-@contextmanager
-def running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a command whose output nobody wants; it does not outlive the block."""
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 @pytest.fixture(autouse=True)

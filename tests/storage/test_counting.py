@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import Show
+from showing import Show
 
 import holdfast
 from holdfast import errors

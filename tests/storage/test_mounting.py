@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from conftest import Show, running
+from showing import Show, running
 
 from holdfast import errors
 from holdfast.cluster import mounts, storage
