@@ -27,6 +27,8 @@ from .starting import Started, Starter
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from .storage import Storage
+
 _JOIN_WITHIN = 10.0
 
 
@@ -72,10 +74,17 @@ class LocalAgents:
     They end with this object, and also when this process dies.
     """
 
-    def __init__(self, nodes: int = 4, networks: Networks | None = None, **arguments: Any) -> None:
+    def __init__(
+        self,
+        nodes: int = 4,
+        networks: Networks | None = None,
+        storage: Storage | None = None,
+        **arguments: Any,
+    ) -> None:
         self.config = settings.load(arguments=arguments).config
         self.networks = networks
-        launcher = Local(self.config, os.environ, nodes, networks)
+        self.storage = storage
+        launcher = Local(self.config, os.environ, nodes, networks, storage)
         if self.config.run_dir:
             sessions.make_private(Path(self.config.run_dir))
         self.directory = Path(tempfile.mkdtemp(prefix="holdfast-", dir=self.config.run_dir or None))
@@ -118,7 +127,8 @@ class LocalAgents:
         old.discard()
         # The same port if it is still free: clients find the node where it was.
         port = int(member.address.rpartition(":")[2])
-        starter = start_one(replace(old.orders, port=port), member.node, old.log, self.networks)
+        orders = replace(old.orders, port=port)
+        starter = start_one(orders, member.node, old.log, self.networks, storage=self.storage)
         self._starters[node] = starter
         outcome = Started([starter]).collect(self.config.start_within)
         if outcome.failed:

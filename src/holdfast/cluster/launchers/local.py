@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -13,6 +14,9 @@ from ..networks import Networks
 from ..settings import Orders
 from ..starting import AGENT, Started, Starter
 from .base import Alone, Environment, Found
+
+if TYPE_CHECKING:
+    from ..storage import Storage
 
 DEFAULT = 4
 MOST = 1024
@@ -31,11 +35,18 @@ class Local(Alone):
         environment: Environment,
         count: int | None = None,
         networks: Networks | None = None,
+        storage: Storage | None = None,
     ) -> None:
         if count is not None and (not isinstance(count, int) or not 1 <= count <= MOST):
             raise BadInput(f"{count!r} nodes; start 1 to {MOST} on one host")
+        if storage is not None and storage.nodes < (count or DEFAULT):
+            raise BadInput(
+                f"the storage has mounts for {storage.nodes} of {count or DEFAULT} nodes; "
+                "make it with as many"
+            )
         self._count = count
         self.networks = networks  # one for each node, instead of the host's
+        self.storage = storage  # which each node sees through a mount of its own
 
     @staticmethod
     def detect(config: Config, environment: Environment) -> Found | None:
@@ -49,7 +60,9 @@ class Local(Alone):
 
     def start(self, orders: Orders, nodes: Sequence[str], log: Path) -> Started:
         """Start processes of this Python."""
-        return Started([start(orders, node, log, self.networks) for node in nodes])
+        return Started(
+            [start(orders, node, log, self.networks, storage=self.storage) for node in nodes]
+        )
 
 
 def start(
@@ -58,10 +71,13 @@ def start(
     log: Path,
     networks: Networks | None = None,
     under: Sequence[str] = (),
+    storage: Storage | None = None,
 ) -> Starter:
     """Start the agent of one node; `under` is a command that runs another, e.g. strace."""
     index = int(node.rpartition("-")[2])
     own = replace(orders, node=node, index=index)
+    if storage is not None:
+        under = (*storage.under(index), *under)
     if networks is not None:
         own = replace(own, config=replace(own.config, listen=networks.address(index)))
         under = (*networks.under(index), *under)

@@ -1,0 +1,22 @@
+"""What the tests of the counting storage import from one another."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from holdfast.cluster.storage import Storage
+
+#: Makes a storage with these options that ends with the test.
+Show = Callable[..., Storage]
+
+
+@contextmanager
+def running(command: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command whose output nobody wants; it does not outlive the block."""
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
