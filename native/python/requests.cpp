@@ -51,16 +51,19 @@ void bind_requests(nb::class_<Agent>& agent) {
         .def(
             "set_placement",
             [](Agent& self, const Ring& ring, std::vector<std::uint64_t> numbers,
-               std::uint64_t identity) {
-                if (numbers.size() != ring.nodes().size())
-                    raise(Status(Code::BadInput, std::to_string(numbers.size()) +
-                                                     " members for the " +
-                                                     std::to_string(ring.nodes().size()) +
-                                                     " nodes of the ring; each has one"));
-                unlocked([&] { self.set_placement(ring, std::move(numbers), identity); });
+               std::vector<std::string> addresses, std::uint64_t identity) {
+                for (std::size_t count : {numbers.size(), addresses.size()})
+                    if (count != ring.nodes().size())
+                        raise(Status(Code::BadInput, std::to_string(count) + " members for the " +
+                                                         std::to_string(ring.nodes().size()) +
+                                                         " nodes of the ring; each has one"));
+                unlocked([&] {
+                    self.set_placement(ring, std::move(numbers), std::move(addresses), identity);
+                });
             },
-            "ring"_a, "numbers"_a, "identity"_a,
-            "Where objects belong from now on: numbers[i] is the member on ring.nodes[i].")
+            "ring"_a, "numbers"_a, "addresses"_a, "identity"_a,
+            "Where objects belong from now on: numbers[i] is the member on ring.nodes[i], and\n"
+            "addresses[i] is where it lives.")
         .def(
             "beat", [](Agent& self) { self.presence().beat(); },
             "The Python loop is alive; answers to probes tell how long ago that was.")

@@ -46,8 +46,10 @@ class Agent {
         presence_.set_self(number);
         store_->place(presence_.placement());
     }
-    void set_placement(Ring ring, std::vector<std::uint64_t> numbers, std::uint64_t identity) {
-        presence_.set_placement(std::move(ring), std::move(numbers), identity);
+    void set_placement(Ring ring, std::vector<std::uint64_t> numbers,
+                       std::vector<std::string> addresses, std::uint64_t identity) {
+        presence_.set_placement(std::move(ring), std::move(numbers), std::move(addresses),
+                                identity);
         store_->place(presence_.placement());
     }
 

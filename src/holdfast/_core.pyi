@@ -176,9 +176,10 @@ class Agent:
     def set_self(self, number: int) -> None:
         """The number of the member that this agent is."""
 
-    def set_placement(self, ring: Ring, numbers: Sequence[int], identity: int) -> None:
+    def set_placement(self, ring: Ring, numbers: Sequence[int], addresses: Sequence[str], identity: int) -> None:
         """
-        Where objects belong from now on: numbers[i] is the member on ring.nodes[i].
+        Where objects belong from now on: numbers[i] is the member on ring.nodes[i], and
+        addresses[i] is where it lives.
         """
 
     def beat(self) -> None:

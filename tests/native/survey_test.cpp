@@ -263,7 +263,7 @@ TEST_CASE("rule 8: strays come in order and in pages, and go when they are owned
         after = page.back();
     }
     CHECK(paged == names_of(strays));
-    a.agent().set_placement(Ring({b.name()}, 5), {b.number}, 3);  // a spare owns nothing
+    a.agent().set_placement(Ring({b.name()}, 5), {b.number}, {b.tcp}, 3);  // a spare owns nothing
     CHECK(a.store().strays(1000, "").size() == 100);
     agree({&a});
     CHECK(a.store().strays(1000, "").empty());

@@ -155,7 +155,7 @@ class Members:
         """Put who lives now into force."""
         self._identity = self.view.identity
         owners = Owners(self.view, self.settings.virtual_nodes)
-        self._core.set_placement(owners.ring, owners.numbers, owners.identity)
+        self._core.set_placement(owners.ring, owners.numbers, owners.addresses, owners.identity)
         self._restoring(restoring.Viewed(owners, self.view.live()), time.monotonic())
 
     def _probe(self, probe: swim.Probe) -> None:
