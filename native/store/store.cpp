@@ -70,6 +70,16 @@ Status Store::reserve(Tier which, std::uint64_t footprint) {
     }
 }
 
+void Store::give_back(std::uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    tier(Tier::Memory).reserved -= bytes;
+    room_.notify_all();
+}
+
+Result<TierDirectory::Nameless> Store::make_nameless() {
+    return tier(Tier::Memory).directory.make_nameless();
+}
+
 // ---- writing ---------------------------------------------------------------------------------
 
 Result<Writer> Store::create(NewObject wanted) {

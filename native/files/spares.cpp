@@ -1,0 +1,192 @@
+#include "files/spares.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+
+#include "base/thread.hpp"
+
+namespace holdfast {
+namespace {
+
+constexpr std::uint64_t kSmallest = 16 << 10;
+constexpr std::size_t kMostRemembered = 64;  // so also the most that are kept
+constexpr std::uint64_t kShareOfTier = 8;    // one part in eight
+constexpr std::uint64_t kShareOfLimit = 4;   // none may take more of the room for spares
+// When nothing is read for so long, others may have the room.
+constexpr auto kIdleTime = std::chrono::seconds(30);
+
+std::uint64_t in_pages(std::uint64_t size) {
+    return std::max((size + kPage - 1) / kPage, std::uint64_t{1}) * kPage;
+}
+
+}  // namespace
+
+// ---- one file --------------------------------------------------------------------------------
+
+SingleUse::SingleUse(SingleUse&& other) noexcept
+    : store_(std::exchange(other.store_, nullptr)),
+      room_(other.room_),
+      writing_(std::move(other.writing_)),
+      reading_(std::move(other.reading_)),
+      pages_(std::exchange(other.pages_, nullptr)),
+      written_(other.written_) {}
+
+SingleUse::~SingleUse() {
+    unmap();
+    if (store_) store_->give_back(room_);
+}
+
+void SingleUse::unmap() {
+    if (char* pages = std::exchange(pages_, nullptr)) ::munmap(pages, room_);
+}
+
+Result<SingleUse> SingleUse::make(Store& store, std::uint64_t room) {
+    if (Status status = store.set_aside(room); !status.ok()) return status;
+    SingleUse file(&store, room);
+    auto made = store.make_nameless();
+    if (!made.ok()) return made.take_status();
+    file.writing_ = std::move(made->writing);
+    file.reading_ = std::move(made->reading);
+    return file;
+}
+
+// What is allocated but not mapped would still be zeroed, page by page, at its first use.
+Status SingleUse::prepare() {
+    if (int error = ::posix_fallocate(writing_.get(), 0, static_cast<off_t>(room_)))
+        return system_failure(Code::Full, "no pages for a spare file", error);
+    void* pages = ::mmap(nullptr, room_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+                         writing_.get(), 0);
+    if (pages == MAP_FAILED) return system_failure(Code::Full, "no map of a spare file", errno);
+    pages_ = static_cast<char*>(pages);
+    return {};
+}
+
+Status SingleUse::write(const char* data, std::size_t size) {
+    while (size > 0) {
+        auto put = ::pwrite(writing_.get(), data, size, static_cast<off_t>(written_));
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return system_failure(Code::Full, "cannot write a file for a reader", errno);
+        data += put;
+        size -= static_cast<std::size_t>(put);
+        written_ += static_cast<std::uint64_t>(put);
+    }
+    return {};
+}
+
+Result<Fd> SingleUse::seal(std::uint64_t size) && {
+    bool mapped = pages_ != nullptr;
+    if (size > room_ || (!mapped && written_ != size))
+        return Status(Code::Damaged, "a file for a reader is not whole");
+    unmap();
+    if (mapped && size < room_ && ::ftruncate(writing_.get(), static_cast<off_t>(size)) != 0)
+        return system_failure(Code::Damaged, "cannot cut a file for a reader", errno);
+    writing_.reset();
+    return std::move(reading_);
+}
+
+// ---- the spare ones --------------------------------------------------------------------------
+
+Spares::~Spares() {
+    {
+        std::lock_guard lock(mutex_);
+        stopping_ = true;
+        wake_.notify_all();
+    }
+    if (maker_.joinable()) maker_.join();
+}
+
+// Two sizes for each power of two: at most a third of the pages were made in vain.
+std::uint64_t Spares::room_for(std::uint64_t size) {
+    if (size <= kSmallest) return kSmallest;
+    if (size > std::uint64_t{1} << 62) return ~std::uint64_t{0};
+    std::uint64_t whole = std::bit_ceil(size), less = whole / 4 * 3;
+    return size <= less ? less : whole;
+}
+
+void Spares::set_limit(std::uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    limit_ = std::min(bytes, store_.usage(Tier::Memory).capacity / kShareOfTier);
+    asleep_ = false;
+    wake_.notify_all();
+}
+
+std::uint64_t Spares::kept() {
+    std::lock_guard lock(mutex_);
+    return kept_;
+}
+
+Result<SingleUse> Spares::take(std::uint64_t size) {
+    std::uint64_t room = room_for(size);
+    {
+        std::lock_guard lock(mutex_);
+        if (room <= limit_ / kShareOfLimit) {
+            if (!maker_.joinable()) maker_ = start_thread([this] { run(); });
+            taken_.push_front(room);
+            if (taken_.size() > kMostRemembered) taken_.pop_back();
+            asleep_ = false;
+            wake_.notify_one();
+        }
+        auto found = ready_.lower_bound(room);
+        if (found != ready_.end() && found->first <= 2 * room) {
+            SingleUse file = std::move(found->second);
+            kept_ -= found->first;
+            ready_.erase(found);
+            return file;
+        }
+    }
+    return SingleUse::make(store_, in_pages(size));
+}
+
+std::uint64_t Spares::wanted() {
+    std::map<std::uint64_t, std::size_t> target;
+    std::uint64_t bytes = 0, missing = 0;
+    for (std::uint64_t room : taken_) {
+        if (bytes + room > limit_) break;
+        bytes += room;
+        if (++target[room] > ready_.count(room) && missing == 0) missing = room;
+    }
+    for (auto spare = ready_.begin(); spare != ready_.end();) {
+        std::uint64_t room = spare->first;
+        if (ready_.count(room) <= target[room]) {
+            ++spare;
+            continue;
+        }
+        kept_ -= room;
+        spare = ready_.erase(spare);
+    }
+    return missing;
+}
+
+void Spares::run() {
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+        std::uint64_t room = asleep_ ? 0 : wanted();
+        if (room == 0) {
+            asleep_ = true;
+            auto woken = [&] { return stopping_ || !asleep_; };
+            if (wake_.wait_for(lock, kIdleTime, woken)) continue;
+            taken_.clear();
+            ready_.clear();
+            kept_ = 0;
+            wake_.wait(lock, woken);
+            continue;
+        }
+        lock.unlock();
+        auto file = SingleUse::make(store_, room);
+        Status status = file.ok() ? file->prepare() : file.take_status();
+        lock.lock();
+        if (!status.ok()) {  // there is no room: try again when the next is taken
+            asleep_ = true;
+            continue;
+        }
+        kept_ += room;
+        ready_.emplace(room, std::move(*file));
+    }
+}
+
+}  // namespace holdfast

@@ -1,0 +1,84 @@
+// Single-use files: what another node holds is received into one, which is then passed to readers
+// and never written again, nor used for anything else.
+//
+// Fresh pages cost more than the network, so a thread keeps spare files whose pages are there
+// already and mapped: again what was taken last, in a few sizes, within a limit. Until it is passed
+// a file counts in the capacity of the memory tier; from then on its pages are the readers', and go
+// with the last of them. Files have no name, so nothing is left of them whatever happens.
+//
+// Thread-safe. take() makes a file if no spare fits, which may evict objects, so it may block.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/fd.hpp"
+#include "base/status.hpp"
+#include "store/store.hpp"
+
+namespace holdfast {
+
+// A file to be written once, by one thread, front to back: in place where it is mapped, else by
+// write(). seal() ends that and gives what readers get.
+class SingleUse {
+  public:
+    SingleUse(SingleUse&& other) noexcept;
+    SingleUse& operator=(SingleUse&&) = delete;
+    ~SingleUse();
+
+    // Its pages, all there and mapped; null if it has to be written.
+    char* pages() const { return pages_; }
+    Status write(const char* data, std::size_t size);
+    // A read-only descriptor of the file, cut to `size`; nobody can write to it any more.
+    Result<Fd> seal(std::uint64_t size) &&;
+
+  private:
+    friend class Spares;
+    static Result<SingleUse> make(Store& store, std::uint64_t room);
+    SingleUse(Store* store, std::uint64_t room) : store_(store), room_(room) {}
+    Status prepare();  // allocates and maps the pages
+    void unmap();
+
+    Store* store_;
+    std::uint64_t room_;  // of the tier, and of the pages if they are mapped
+    Fd writing_, reading_;
+    char* pages_ = nullptr;
+    std::uint64_t written_ = 0;
+};
+
+class Spares {
+  public:
+    explicit Spares(Store& store) : store_(store) { set_limit(32 << 20); }
+    ~Spares();
+
+    // How many bytes to keep, at most; never more than an eighth of the memory tier.
+    void set_limit(std::uint64_t bytes);
+    Result<SingleUse> take(std::uint64_t size);
+    std::uint64_t kept();  // bytes, at this moment
+
+    // The size of the spare file that is made for so many bytes.
+    static std::uint64_t room_for(std::uint64_t size);
+
+  private:
+    void run();
+    // With the lock held: the size to make next, after discarding what nobody took lately; 0: none.
+    std::uint64_t wanted();
+
+    Store& store_;
+    std::mutex mutex_;
+    std::condition_variable wake_;
+    std::multimap<std::uint64_t, SingleUse> ready_;  // by size
+    std::uint64_t kept_ = 0, limit_ = 0;
+    std::deque<std::uint64_t> taken_;  // the sizes of those taken last, the latest in front
+    bool asleep_ = true;               // until the next is taken
+    bool stopping_ = false;
+    std::thread maker_;  // from the first take() on
+};
+
+}  // namespace holdfast
