@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "files/messages.hpp"
 #include "store/object.hpp"
 
 namespace holdfast {
@@ -29,12 +30,6 @@ struct GetMessage {
     std::uint64_t length = kToTheEnd;
     std::string encode() const;
     static Result<GetMessage> decode(const std::string& meta);
-};
-
-// What makes a file of the shared file system the same file as before.
-struct Identity {
-    std::uint64_t inode = 0, size = 0, mtime_ns = 0, ctime_ns = 0;
-    bool operator==(const Identity&) const = default;
 };
 
 struct FillMessage {

@@ -17,7 +17,7 @@ std::variant<Answer, Blocking> Operations::handle(Request request) {
             return put(request);
         case Op::Get:
             return get(request);
-        case Op::Fill:
+        case Op::Read:
             return fill(request);
         case Op::Pull:
             return pull(request);
@@ -35,6 +35,9 @@ std::variant<Answer, Blocking> Operations::handle(Request request) {
         case Op::Stat:
         case Op::Pin:
             return about_key(request);
+        case Op::Open:
+        case Op::Attributes:
+            break;
     }
     return Answer(Status(Code::BadInput, "unknown operation"));
 }

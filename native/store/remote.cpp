@@ -53,7 +53,7 @@ Result<Exchange> Remote::get(const std::string& address, const GetMessage& messa
 Result<Exchange> Remote::fill(const std::string& address, const FillMessage& message,
                               bool descriptor, Duration patience) {
     std::uint16_t flags = descriptor ? kDescriptor : 0;
-    return client_.ask(address, {.op = Op::Fill, .flags = flags, .meta = message.encode()},
+    return client_.ask(address, {.op = Op::Read, .flags = flags, .meta = message.encode()},
                        patience);
 }
 
