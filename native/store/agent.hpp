@@ -39,6 +39,7 @@ class Agent {
     Requests& requests() { return requests_; }
     Events& events() { return events_; }
     const Operations& operations() const { return operations_; }
+    Files& files() { return operations_.files(); }
     // Readable when Python has something to take: calls or events.
     int fd() const { return ready_.get(); }
 

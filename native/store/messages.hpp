@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "files/messages.hpp"
 #include "store/object.hpp"
 
 namespace holdfast {
@@ -30,14 +29,6 @@ struct GetMessage {
     std::uint64_t length = kToTheEnd;
     std::string encode() const;
     static Result<GetMessage> decode(const std::string& meta);
-};
-
-struct FillMessage {
-    std::string key, path;
-    Identity identity;
-    Tier tier = Tier::Memory;
-    std::string encode() const;
-    static Result<FillMessage> decode(const std::string& meta);
 };
 
 struct PullMessage {

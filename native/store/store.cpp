@@ -64,6 +64,7 @@ Status Store::reserve(Tier which, std::uint64_t footprint) {
         ObjectPtr object = slot->second.object;
         ++counters_.evicted;
         unlink(slot);
+        survey_.let_go(Held::of(*object));
         lock.unlock();
         remove_file(*object);
         lock.lock();

@@ -1,6 +1,7 @@
 // The metas of all operations: written and read back; cut short, prolonged or absurd: refused.
 #include "store/messages.hpp"
 
+#include "files/messages.hpp"
 #include "rpc/wire.hpp"
 #include "support.hpp"
 
@@ -24,7 +25,6 @@ void check_exact(const Message& message) {
 
 TEST_CASE("every message is read back, whole or not at all") {
     check_exact(GetMessage{"key", 7, 9});
-    check_exact(FillMessage{"key", "/a/path", {1, 2, 3, 4}, Tier::Disk});
     check_exact(PullMessage{"key", "tcp:1.2.3.4:5", Tier::Disk});
     check_exact(DropMessage{"key", {1, 2, ~std::uint64_t{0}}});
     check_exact(KeyMessage{std::string("k\0\xff", 3)});

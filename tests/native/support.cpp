@@ -189,8 +189,8 @@ Result<std::string> get(Remote& remote, const std::string& address, const GetMes
     return body_of(remote.get(address, message, false, kPatience));
 }
 
-Result<std::string> fill(Remote& remote, const std::string& address, const FillMessage& message) {
-    return body_of(remote.fill(address, message, false, kPatience));
+Result<std::string> read(Remote& remote, const std::string& address, const FileOrder& order) {
+    return body_of(remote.read(address, order, kPatience));
 }
 
 Fd raw_connection(const std::string& text) {

@@ -1,0 +1,117 @@
+// Files of the shared file system: what holdfast._core.Client asks of their owners, and what
+// holdfast._core.Agent knows of them.
+#include "files/files.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include "python/bind.hpp"
+#include "python/receive.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace holdfast;
+
+namespace {
+
+FileOrder as_order(const nb::bytes& root, const nb::bytes& path, Tier tier, std::uint16_t copies,
+                   bool validate, std::uint64_t largest, std::uint64_t settled_ns) {
+    return {as_string(root), as_string(path), tier, copies, validate, largest, settled_ns};
+}
+
+nb::tuple as_tuple(const Attributes& all) {
+    auto time = [](std::uint64_t ns) { return static_cast<std::int64_t>(ns); };
+    return nb::make_tuple(all.mode, all.uid, all.gid, all.nlink, all.inode, all.device, all.size,
+                          all.blocks, time(all.atime_ns), time(all.mtime_ns), time(all.ctime_ns));
+}
+
+// A copy that came damaged must not be served again.
+void raise_unless_whole(const Status& status, Remote& remote, const std::string& address,
+                        const FileOrder& order, const Exchange& exchange, double deadline) {
+    if (status.code() == Code::Damaged)
+        unlocked([&] {
+            verify_copy(remote.client(), address, order, exchange.meta(), as_duration(deadline));
+        });
+    raise_unless_ok(status);
+}
+
+}  // namespace
+
+void bind_reading(nb::class_<Remote>& client) {
+    client
+        .def(
+            "read",
+            [](Remote& self, const std::string& address, const nb::bytes& root,
+               const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
+               std::uint64_t largest, std::uint64_t settled_ns, double deadline) {
+                auto order = as_order(root, path, tier, copies, validate, largest, settled_ns);
+                auto exchange =
+                    unlocked([&] { return self.read(address, order, as_duration(deadline)); });
+                Status status;
+                auto bytes = receive_bytes(value_or_raise(exchange), status);
+                raise_unless_whole(status, self, address, order, *exchange, deadline);
+                return bytes;
+            },
+            "address"_a, "root"_a, "path"_a, "tier"_a, "copies"_a, "validate"_a, "largest"_a,
+            "settled_ns"_a, "deadline"_a = 5.0,
+            nb::sig("def read(self, address: str, root: bytes, path: bytes, tier: Tier, copies: "
+                    "int, validate: bool, largest: int, settled_ns: int, deadline: float = 5.0) "
+                    "-> bytes"),
+            "A file below `root`, from the agent's copy or read by it once and kept.\n\n"
+            "`validate`: the agent looks at the file first. Files of more than `largest` bytes, "
+            "and all that is no regular file, raise NotCached; what changed less than `settled_ns` "
+            "ago is served but not kept.")
+        .def(
+            "read_into",
+            [](Remote& self, const std::string& address, const nb::bytes& root,
+               const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
+               std::uint64_t largest, std::uint64_t settled_ns, nb::handle out, double deadline) {
+                Buffer buffer(out, PyBUF_WRITABLE);
+                auto order = as_order(root, path, tier, copies, validate, largest, settled_ns);
+                auto exchange =
+                    unlocked([&] { return self.read(address, order, as_duration(deadline)); });
+                Status status = receive_into(value_or_raise(exchange), buffer);
+                raise_unless_whole(status, self, address, order, *exchange, deadline);
+                return exchange->reply().body_bytes;
+            },
+            "address"_a, "root"_a, "path"_a, "tier"_a, "copies"_a, "validate"_a, "largest"_a,
+            "settled_ns"_a, "out"_a, "deadline"_a = 5.0,
+            nb::sig("def read_into(self, address: str, root: bytes, path: bytes, tier: Tier, "
+                    "copies: int, validate: bool, largest: int, settled_ns: int, out: "
+                    "typing_extensions.Buffer, deadline: float = 5.0) -> int"),
+            "The same into a buffer; gives the size of the file.")
+        .def(
+            "attributes",
+            [](Remote& self, const std::string& address, const nb::bytes& root,
+               const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
+               std::uint64_t largest, std::uint64_t settled_ns, double deadline) {
+                auto order = as_order(root, path, tier, copies, validate, largest, settled_ns);
+                auto all = unlocked(
+                    [&] { return self.attributes(address, order, as_duration(deadline)); });
+                return as_tuple(value_or_raise(all));
+            },
+            "address"_a, "root"_a, "path"_a, "tier"_a, "copies"_a, "validate"_a, "largest"_a,
+            "settled_ns"_a, "deadline"_a = 5.0,
+            nb::sig("def attributes(self, address: str, root: bytes, path: bytes, tier: Tier, "
+                    "copies: int, validate: bool, largest: int, settled_ns: int, deadline: float = "
+                    "5.0) -> tuple[int, int, int, int, int, int, int, int, int, int, int]"),
+            "What `read` would give the attributes of; the file is not opened.\n\n"
+            "mode, uid, gid, nlink, inode, device, size, blocks, then atime, mtime and ctime in "
+            "ns.");
+}
+
+void bind_files(nb::class_<Agent>& agent) {
+    agent
+        .def(
+            "refresh_files",
+            [](Agent& self, const nb::bytes& prefix) {
+                std::string path = as_string(prefix);
+                return unlocked([&] { return self.files().catalog().refresh(path); });
+            },
+            "prefix"_a,
+            "Forget what is known of a path and of all below it; gives of how many files.\n\n"
+            "The next reader of each makes the agent look at it; a copy of a file that did not "
+            "change is used again.")
+        .def(
+            "distrust_files", [](Agent& self) { self.files().catalog().distrust(); },
+            "Look at every file again before its copy is next used: this node was away.");
+}
