@@ -123,6 +123,19 @@ std::vector<std::string> Files::others(const FileOrder& order, const std::string
     return found;
 }
 
+Result<FileCopy> Files::stored(const FileOrder& order) {
+    Status absent(Code::NotFound, "no copy of " + order.path + " is here");
+    if (store_.list(file_prefix(order.path), "", 1).empty()) return absent;
+    auto time = catalog_.time();
+    auto place = look(order);
+    if (!place.ok()) return place.take_status();
+    FileCopy copy{place->attributes, {}, {}, {}};
+    copy.object = store_.find(file_key(order.path, copy.attributes.identity()));
+    if (!copy.object || !open(copy)) return absent;
+    catalog_.learn(order.path, copy.attributes, time);
+    return copy;
+}
+
 Result<FileCopy> Files::fetch(const FileOrder& order, Duration patience) {
     auto copy = fetch_once(order, patience);
     // It was stored, or given up, at this moment.

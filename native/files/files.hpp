@@ -37,6 +37,8 @@ class Files {
     std::optional<FileCopy> known(const FileOrder& order);
     // Opens the file of a copy; false if it is gone.
     bool open(FileCopy& copy);
+    // May block: looks at the shared file system if there is a copy, and gives it if it is current.
+    Result<FileCopy> stored(const FileOrder& order);
     // May block: looks at the shared file system, and reads the file unless it is stored.
     Result<FileCopy> fetch(const FileOrder& order, Duration patience);
 

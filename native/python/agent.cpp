@@ -31,6 +31,7 @@ nb::dict counters(Agent& agent) {
     auto& operations = agent.operations().counters();
     auto& files = agent.files().counters();
     auto& fills = agent.files().fill_counters();
+    auto& opening = agent.opening().counters();
     auto& store = agent.store().counters();
     auto& traffic = agent.server().traffic();
     nb::dict all;
@@ -46,6 +47,11 @@ nb::dict counters(Agent& agent) {
     all["file_fills"] = fills.started.load();
     all["file_joined"] = fills.joined.load();
     all["file_bytes"] = fills.bytes.load();
+    all["file_local"] = opening.local.load();
+    all["file_fetched"] = opening.fetched.load();
+    all["file_fetched_bytes"] = opening.fetched_bytes.load();
+    all["file_fetches_joined"] = opening.joined.load();
+    all["file_failures"] = opening.failures.load();
     all["file_not_cached"] = files.not_cached.load();
     all["file_changed"] = files.changed.load();
     all["evicted"] = store.evicted.load();

@@ -202,5 +202,5 @@ void bind_client(nb::module_& module) {
         .def(
             "close", [](Remote& self) { self.client().close_idle(); },
             "Close the connections that are idle; the next request opens new ones.");
-    bind_reading(client);
+    bind_reading(module, client);
 }

@@ -36,7 +36,11 @@ void raise_unless_whole(const Status& status, Remote& remote, const std::string&
 
 }  // namespace
 
-void bind_reading(nb::class_<Remote>& client) {
+void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
+    nb::enum_<OnFailure>(module, "OnFailure", "What an open does when the owner of a file fails.")
+        .value("ABORT", OnFailure::Abort, "Raise Unavailable.")
+        .value("REDIRECT", OnFailure::Redirect, "Raise NotCached.")
+        .value("RECACHE", OnFailure::Recache, "Ask the next owner.");
     client
         .def(
             "read",
@@ -96,7 +100,31 @@ void bind_reading(nb::class_<Remote>& client) {
                     "5.0) -> tuple[int, int, int, int, int, int, int, int, int, int, int]"),
             "What `read` would give the attributes of; the file is not opened.\n\n"
             "mode, uid, gid, nlink, inode, device, size, blocks, then atime, mtime and ctime in "
-            "ns.");
+            "ns.")
+        .def(
+            "open_file",
+            [](Remote& self, const std::string& address, const nb::bytes& root,
+               const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
+               std::uint64_t largest, std::uint64_t settled_ns, OnFailure on_failure,
+               double deadline) {
+                OpenMessage message{on_failure, as_order(root, path, tier, copies, validate,
+                                                         largest, settled_ns)};
+                auto exchange = unlocked(
+                    [&] { return self.open_file(address, message, as_duration(deadline)); });
+                auto all = Attributes::decode(value_or_raise(exchange).meta());
+                nb::tuple attributes = as_tuple(value_or_raise(all));
+                return nb::make_tuple(exchange->take_descriptor().release(), attributes);
+            },
+            "address"_a, "root"_a, "path"_a, "tier"_a, "copies"_a, "validate"_a, "largest"_a,
+            "settled_ns"_a, "on_failure"_a, "deadline"_a = 5.0,
+            nb::sig("def open_file(self, address: str, root: bytes, path: bytes, tier: Tier, "
+                    "copies: int, validate: bool, largest: int, settled_ns: int, on_failure: "
+                    "OnFailure, deadline: float = 5.0) -> tuple[int, tuple[int, int, int, int, "
+                    "int, int, int, int, int, int, int]]"),
+            "A read-only descriptor of a file and its attributes, from the agent of this host.\n\n"
+            "The agent has it already, reads it if it owns it, or asks its owners in turn; "
+            "`on_failure` says what follows when one fails. The descriptor is the caller's to "
+            "close.");
 }
 
 void bind_files(nb::class_<Agent>& agent) {
@@ -113,5 +141,19 @@ void bind_files(nb::class_<Agent>& agent) {
             "change is used again.")
         .def(
             "distrust_files", [](Agent& self) { self.files().catalog().distrust(); },
-            "Look at every file again before its copy is next used: this node was away.");
+            "Look at every file again before its copy is next used: this node was away.")
+        .def(
+            "set_files",
+            [](Agent& self, std::uint32_t strikes, double avoid, double file_deadline,
+               double deadline, std::uint64_t spare_bytes) {
+                self.opening().set({strikes, as_duration(avoid), as_duration(file_deadline),
+                                    as_duration(deadline)},
+                                   spare_bytes);
+            },
+            "strikes"_a, "avoid"_a, "file_deadline"_a, "deadline"_a, "spare_bytes"_a,
+            "How to fetch files of others for programs of this node.\n\n"
+            "A member whose connection fails, or that misses its deadline `strikes` times in a "
+            "row, is left alone for `avoid` seconds. The deadline is four times the slowest answer "
+            "that it gave, between `file_deadline` and `deadline`. `spare_bytes` of the memory "
+            "tier, and at most an eighth of it, are kept ready for what is fetched.");
 }

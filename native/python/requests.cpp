@@ -28,6 +28,9 @@ struct AsTuple {
     nb::tuple operator()(const event::Pulled& one) const {
         return nb::make_tuple("pulled", one.ticket, one.size);
     }
+    nb::tuple operator()(const event::Doubted& one) const {
+        return nb::make_tuple("doubted", one.member);
+    }
     nb::tuple operator()(const event::Failed& one) const {
         return nb::make_tuple("failed", one.ticket, name_of(one.status.code()),
                               text_of(one.status.message()));
@@ -113,10 +116,11 @@ void bind_requests(nb::class_<Agent>& agent) {
                     "bytes] | tuple[typing.Literal['heard'], int, int, bytes] | "
                     "tuple[typing.Literal['reply'], int, bytes] | "
                     "tuple[typing.Literal['pulled'], int, int] | "
+                    "tuple[typing.Literal['doubted'], int] | "
                     "tuple[typing.Literal['failed'], int, str, str] | None"),
             "What happened next, or None:\n\n"
             "answered, ticket, age of its Python loop in ms, identity of its view, news;\n"
             "heard, identity, number of the sender, news: a probe that tells us something;\n"
-            "reply, ticket, message; pulled, ticket, size; failed, ticket, name of the error, "
-            "text.");
+            "reply, ticket, message; pulled, ticket, size; doubted, number of a member that failed "
+            "us; failed, ticket, name of the error, text.");
 }

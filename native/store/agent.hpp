@@ -40,6 +40,7 @@ class Agent {
     Events& events() { return events_; }
     const Operations& operations() const { return operations_; }
     Files& files() { return operations_.files(); }
+    Opening& opening() { return operations_.opening(); }
     // Readable when Python has something to take: calls or events.
     int fd() const { return ready_.get(); }
 
@@ -66,7 +67,7 @@ class Agent {
         : store_(std::move(store)),
           peers_(options.job_key),
           presence_(events_),
-          operations_(*store_, peers_, calls_, presence_),
+          operations_(*store_, peers_, calls_, presence_, events_),
           server_(operations_,
                   {.job_key = options.job_key, .lanes = lane::kCount, .disk_lane = lane::kDisk}),
           requests_(operations_, peers_, presence_, events_, server_.pool()),

@@ -38,7 +38,7 @@ std::variant<Answer, Blocking> Operations::handle(Request request) {
         case Op::Pin:
             return about_key(request);
         case Op::Open:
-            break;
+            return opening_->handle(request);
     }
     return Answer(Status(Code::BadInput, "unknown operation"));
 }

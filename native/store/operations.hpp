@@ -1,9 +1,10 @@
 // The primitives of a node, as a server offers them: put, get, pull, stat, list, drop, pin, verify,
-// call and probe, and reads of files. Thread-safe; handle() does not block, what must block goes to
+// call and probe, reads and opens of files. Thread-safe; handle() does not block, what must block goes to
 // the pool's lanes.
 #pragma once
 
 #include "files/files.hpp"
+#include "files/opening.hpp"
 #include "rpc/calls.hpp"
 #include "rpc/client.hpp"
 #include "rpc/handler.hpp"
@@ -22,10 +23,13 @@ struct OperationCounters {
 
 class Operations : public Handler {
   public:
-    Operations(Store& store, Client& peers, Calls& calls, Presence& presence)
-        : store_(store), peers_(peers), calls_(calls), presence_(presence) {}
+    Operations(Store& store, Client& peers, Calls& calls, Presence& presence, Events& events)
+        : store_(store), peers_(peers), calls_(calls), presence_(presence), events_(events) {}
     // The pool is the server's, which needs this handler first.
-    void use_pool(Pool& pool) { files_.emplace(store_, pool); }
+    void use_pool(Pool& pool) {
+        files_.emplace(store_, pool);
+        opening_.emplace(store_, *files_, peers_, presence_, events_);
+    }
 
     std::variant<Answer, Blocking> handle(Request request) override;
 
@@ -34,6 +38,7 @@ class Operations : public Handler {
 
     const OperationCounters& counters() const { return counters_; }
     Files& files() { return *files_; }
+    Opening& opening() { return *opening_; }
 
   private:
     using Outcome = std::variant<Answer, Blocking>;
@@ -61,7 +66,9 @@ class Operations : public Handler {
     Client& peers_;
     Calls& calls_;
     Presence& presence_;
+    Events& events_;
     std::optional<Files> files_;
+    std::optional<Opening> opening_;
     OperationCounters counters_;
 };
 

@@ -55,6 +55,12 @@ Result<Exchange> Remote::read(const std::string& address, const FileOrder& order
     return client_.ask(address, {.op = Op::Read, .meta = order.encode()}, patience);
 }
 
+Result<Exchange> Remote::open_file(const std::string& address, const OpenMessage& message,
+                                   Duration patience) {
+    return client_.ask(address, {.op = Op::Open, .flags = kDescriptor, .meta = message.encode()},
+                       patience);
+}
+
 Result<Attributes> Remote::attributes(const std::string& address, const FileOrder& order,
                                       Duration patience) {
     auto exchange = client_.ask(address, {.op = Op::Attributes, .meta = order.encode()}, patience);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "files/messages.hpp"
+#include "files/opening.hpp"
 #include "rpc/client.hpp"
 #include "store/messages.hpp"
 
@@ -27,6 +28,9 @@ class Remote {
     // A file of the shared file system, from the node that owns it or is asked to; the answer's
     // meta is its Attributes.
     Result<Exchange> read(const std::string& address, const FileOrder& order, Duration patience);
+    // The same by descriptor, from the agent of this host: the reply brings it.
+    Result<Exchange> open_file(const std::string& address, const OpenMessage& message,
+                               Duration patience);
     Result<Attributes> attributes(const std::string& address, const FileOrder& order,
                                   Duration patience);
 

@@ -90,6 +90,8 @@ class Members:
                 _, identity, sender, news = event
                 entries = decode(news) if news else []
                 self._membership(swim.Heard(entries, identity, sender), time.monotonic())
+            elif event[0] == "doubted":
+                self.doubt(event[1])
             else:
                 self._waiting.pop(event[1])(event[0], event[2:])
 
@@ -99,7 +101,7 @@ class Members:
         self._membership(swim.Exchanged(entries), time.monotonic())
 
     def doubt(self, member: int) -> None:
-        """Suspect a member that failed a client of ours."""
+        """Suspect a member that failed a client of ours, or our core for one."""
         self._membership(swim.Doubt(member), time.monotonic())
 
     def leave(self) -> None:
