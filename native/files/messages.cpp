@@ -119,6 +119,18 @@ Result<FileOrder> FileOrder::decode(const std::string& meta) {
     return order;
 }
 
+std::string OpenMessage::encode() const {
+    return MetaWriter().number(static_cast<std::uint8_t>(on_failure)).take() + order.encode();
+}
+
+Result<OpenMessage> OpenMessage::decode(const std::string& meta) {
+    if (meta.empty() || static_cast<unsigned char>(meta[0]) > 2)
+        return Status(Code::BadInput, "an open of a file has no policy that is known");
+    auto order = FileOrder::decode(meta.substr(1));
+    if (!order.ok()) return order.take_status();
+    return OpenMessage{static_cast<OnFailure>(meta[0]), std::move(*order)};
+}
+
 // ---- keys ------------------------------------------------------------------------------------
 
 std::string file_prefix(const std::string& path) {

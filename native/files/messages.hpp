@@ -46,6 +46,21 @@ struct FileOrder {
     static Result<FileOrder> decode(const std::string& meta);
 };
 
+// What the request does that meets a failed owner.
+enum class OnFailure : std::uint8_t {
+    Abort = 0,     // Unavailable
+    Redirect = 1,  // NotCached
+    Recache = 2,   // asks the next owner
+};
+
+// An order by descriptor.
+struct OpenMessage {
+    OnFailure on_failure = OnFailure::Recache;
+    FileOrder order;
+    std::string encode() const;
+    static Result<OpenMessage> decode(const std::string& meta);
+};
+
 // All versions of a file have keys that begin with this; it alone decides who owns them.
 std::string file_prefix(const std::string& path);
 std::string file_key(const std::string& path, const Identity& identity);

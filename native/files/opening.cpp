@@ -17,7 +17,8 @@ namespace holdfast {
 namespace {
 
 Status not_cached(const std::string& path, const std::string& why) {
-    return Status(Code::NotCached, "'" + path + "' " + why + "; read it from the shared file system");
+    return Status(Code::NotCached,
+                  "'" + path + "' " + why + "; read it from the shared file system");
 }
 
 // Failures of a member, as against what a member that lives may answer.
@@ -35,18 +36,6 @@ Result<Fd> reopen(const Fd& fd) {
 
 }  // namespace
 
-std::string OpenMessage::encode() const {
-    return MetaWriter().number(static_cast<std::uint8_t>(on_failure)).take() + order.encode();
-}
-
-Result<OpenMessage> OpenMessage::decode(const std::string& meta) {
-    if (meta.empty() || static_cast<unsigned char>(meta[0]) > 2)
-        return Status(Code::BadInput, "an open of a file has no policy that is known");
-    auto order = FileOrder::decode(meta.substr(1));
-    if (!order.ok()) return order.take_status();
-    return OpenMessage{static_cast<OnFailure>(meta[0]), std::move(*order)};
-}
-
 void Opening::set(const TrustSettings& settings, std::uint64_t spare_bytes) {
     spares_.set_limit(spare_bytes);
     std::lock_guard lock(mutex_);
@@ -55,7 +44,8 @@ void Opening::set(const TrustSettings& settings, std::uint64_t spare_bytes) {
 
 std::variant<Answer, Blocking> Opening::handle(const Request& request) {
     if (!request.local || !request.header.has(kDescriptor))
-        return Answer(Status(Code::BadInput, "files are opened through the agent of the same host"));
+        return Answer(
+            Status(Code::BadInput, "files are opened through the agent of the same host"));
     auto message = OpenMessage::decode(request.meta);
     if (!message.ok()) return Answer(message.take_status());
     if (auto copy = files_.known(message->order)) {
@@ -133,7 +123,8 @@ Result<Passed> Opening::join(const OpenMessage& message, Duration patience) {
         auto other = entry;
         ++other->waiting;
         ++counters_.joined;
-        if (!other->ended.wait_for(lock, patience, [&] { return other->outcome.has_value(); }))
+        if (!other->ended.wait_for(lock, patience * 3 / 4,
+                                   [&] { return other->outcome.has_value(); }))
             return not_cached(message.order.path, "does not come in time");
         lock.unlock();
         return share(*other->outcome);
@@ -195,7 +186,7 @@ Result<Passed> Opening::fetch(std::uint64_t member, const std::string& address,
     Duration wait;
     {
         std::lock_guard lock(mutex_);
-        if (!trust_.asks(member, Clock::now()))
+        if (!trust_.trusts(member, Clock::now()))
             return Status(Code::Unavailable, "it failed a moment ago", address);
         wait = trust_.deadline(member);
     }
@@ -207,7 +198,8 @@ Result<Passed> Opening::fetch(std::uint64_t member, const std::string& address,
         const Status& status = passed.status();
         // A body that breaks off: it died, or its fill failed. Whether it lives, a second request
         // tells at once. Bytes that do not match: it has looked at its copy again.
-        bool retry = began && (status.code() == Code::Unavailable || status.code() == Code::Damaged);
+        bool retry =
+            began && (status.code() == Code::Unavailable || status.code() == Code::Damaged);
         if (retry && !again) continue;
         if (is_failure(status) && (whole_wait || status.code() != Code::DeadlineMissed))
             failed(member, status);
@@ -233,8 +225,7 @@ Result<Passed> Opening::receive(std::uint64_t member, const std::string& address
                                   : exchange->read_body([&](const char* data, std::size_t piece) {
                                         return file->write(data, piece);
                                     });
-    if (status.code() == Code::Damaged)
-        verify_copy(peers_, address, order, exchange->meta(), wait);
+    if (status.code() == Code::Damaged) verify_copy(peers_, address, order, exchange->meta(), wait);
     if (!status.ok()) return status;
     auto descriptor = std::move(*file).seal(size);
     if (!descriptor.ok()) return descriptor.take_status();
@@ -251,10 +242,7 @@ void Opening::failed(std::uint64_t member, const Status& status) {
     ++counters_.failures;
     {
         std::lock_guard lock(mutex_);
-        if (status.code() == Code::DeadlineMissed)
-            trust_.missed(member, Clock::now());
-        else
-            trust_.broke(member, Clock::now());
+        trust_.failed(member, status.code() == Code::DeadlineMissed, Clock::now());
     }
     events_.push(event::Doubted{member});
 }

@@ -5,8 +5,8 @@
 // (trust.hpp) and reported to Python as doubted; the request that met the failure goes on at once,
 // as its policy says. NotCached: the shared file system is the better place to read it from.
 //
-// Thread-safe. handle() does not block; what may, waits in a lane of its own, for the lanes in which
-// other agents read: nobody waits for it but programs.
+// Thread-safe. handle() does not block; what may, waits in a lane of its own, for the lanes in
+// which other agents read: nobody waits for it but programs.
 #pragma once
 
 #include <atomic>
@@ -33,20 +33,6 @@
 
 namespace holdfast {
 
-// What the request does that met a failed owner.
-enum class OnFailure : std::uint8_t {
-    Abort = 0,     // Unavailable
-    Redirect = 1,  // NotCached
-    Recache = 2,   // asks the next owner
-};
-
-struct OpenMessage {
-    OnFailure on_failure = OnFailure::Recache;
-    FileOrder order;
-    std::string encode() const;
-    static Result<OpenMessage> decode(const std::string& meta);
-};
-
 // What a reader gets: the original's attributes and a descriptor, at its start, of all its bytes.
 struct Passed {
     Attributes attributes;
@@ -63,11 +49,7 @@ struct OpeningCounters {
 class Opening {
   public:
     Opening(Store& store, Files& files, Client& peers, Presence& presence, Events& events)
-        : files_(files),
-          peers_(peers),
-          presence_(presence),
-          events_(events),
-          spares_(store) {}
+        : files_(files), peers_(peers), presence_(presence), events_(events), spares_(store) {}
 
     void set(const TrustSettings& settings, std::uint64_t spare_bytes);
     std::variant<Answer, Blocking> handle(const Request& request);

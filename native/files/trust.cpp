@@ -4,7 +4,7 @@
 
 namespace holdfast {
 
-bool Trust::asks(std::uint64_t member, TimePoint now) const {
+bool Trust::trusts(std::uint64_t member, TimePoint now) const {
     auto found = members_.find(member);
     return found == members_.end() || found->second.left_alone_until <= now;
 }
@@ -24,15 +24,13 @@ void Trust::answered(std::uint64_t member, Duration first_byte) {
     record.left_alone_until = {};
 }
 
-void Trust::broke(std::uint64_t member, TimePoint now) {
+void Trust::failed(std::uint64_t member, bool late, TimePoint now) {
     Record& record = members_[member];
-    record.strikes = std::max(record.strikes, settings_.strikes);
-    record.left_alone_until = now + settings_.avoid;
-}
-
-void Trust::missed(std::uint64_t member, TimePoint now) {
-    Record& record = members_[member];
-    if (++record.strikes >= settings_.strikes) record.left_alone_until = now + settings_.avoid;
+    if (late)
+        ++record.strikes;
+    else
+        record.strikes = std::max(record.strikes, settings_.strikes);
+    if (record.strikes >= settings_.strikes) record.left_alone_until = now + settings_.avoid;
 }
 
 }  // namespace holdfast

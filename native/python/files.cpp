@@ -18,6 +18,12 @@ FileOrder as_order(const nb::bytes& root, const nb::bytes& path, Tier tier, std:
     return {as_string(root), as_string(path), tier, copies, validate, largest, settled_ns};
 }
 
+// A clock of the caller's that may have run for years.
+TimePoint as_time(double seconds) {
+    seconds = seconds > 0 ? std::min(seconds, 1e9) : 0;
+    return TimePoint(std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds)));
+}
+
 nb::tuple as_tuple(const Attributes& all) {
     auto time = [](std::uint64_t ns) { return static_cast<std::int64_t>(ns); };
     return nb::make_tuple(all.mode, all.uid, all.gid, all.nlink, all.inode, all.device, all.size,
@@ -37,10 +43,42 @@ void raise_unless_whole(const Status& status, Remote& remote, const std::string&
 }  // namespace
 
 void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
-    nb::enum_<OnFailure>(module, "OnFailure", "What an open does when the owner of a file fails.")
-        .value("ABORT", OnFailure::Abort, "Raise Unavailable.")
-        .value("REDIRECT", OnFailure::Redirect, "Raise NotCached.")
-        .value("RECACHE", OnFailure::Recache, "Ask the next owner.");
+    nb::class_<Trust>(module, "Trust",
+                      "Which members to ask for files, and how long to wait for each.\n\n"
+                      "One whose connection fails, or that is late `strikes` times in a row, is "
+                      "left alone for `avoid` seconds. `now` is the caller's clock.")
+        .def(
+            "__init__",
+            [](Trust* self, std::uint32_t strikes, double avoid, double file_deadline,
+               double deadline) {
+                new (self) Trust({strikes, as_duration(avoid), as_duration(file_deadline),
+                                  as_duration(deadline)});
+            },
+            "strikes"_a, "avoid"_a, "file_deadline"_a, "deadline"_a)
+        .def(
+            "trusts",
+            [](const Trust& self, std::uint64_t member, double now) {
+                return self.trusts(member, as_time(now));
+            },
+            "member"_a, "now"_a, "Whether to ask it; if not, it failed a moment ago.")
+        .def(
+            "deadline",
+            [](const Trust& self, std::uint64_t member) {
+                return std::chrono::duration<double>(self.deadline(member)).count();
+            },
+            "member"_a, "How long its first byte may take, in seconds.")
+        .def(
+            "answered",
+            [](Trust& self, std::uint64_t member, double seconds) {
+                self.answered(member, as_duration(seconds));
+            },
+            "member"_a, "seconds"_a, "It answered, after so long.")
+        .def(
+            "failed",
+            [](Trust& self, std::uint64_t member, bool late, double now) {
+                self.failed(member, late, as_time(now));
+            },
+            "member"_a, "late"_a, "now"_a, "It missed its deadline, or its connection failed.");
     client
         .def(
             "read",
@@ -105,10 +143,14 @@ void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
             "open_file",
             [](Remote& self, const std::string& address, const nb::bytes& root,
                const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
-               std::uint64_t largest, std::uint64_t settled_ns, OnFailure on_failure,
+               std::uint64_t largest, std::uint64_t settled_ns, std::uint8_t on_failure,
                double deadline) {
-                OpenMessage message{on_failure, as_order(root, path, tier, copies, validate,
-                                                         largest, settled_ns)};
+                if (on_failure > static_cast<std::uint8_t>(OnFailure::Recache))
+                    raise(Status(Code::BadInput, std::to_string(on_failure) +
+                                                     " is no policy for failures; use 0, 1 or 2"));
+                OpenMessage message{
+                    static_cast<OnFailure>(on_failure),
+                    as_order(root, path, tier, copies, validate, largest, settled_ns)};
                 auto exchange = unlocked(
                     [&] { return self.open_file(address, message, as_duration(deadline)); });
                 auto all = Attributes::decode(value_or_raise(exchange).meta());
@@ -119,12 +161,12 @@ void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
             "settled_ns"_a, "on_failure"_a, "deadline"_a = 5.0,
             nb::sig("def open_file(self, address: str, root: bytes, path: bytes, tier: Tier, "
                     "copies: int, validate: bool, largest: int, settled_ns: int, on_failure: "
-                    "OnFailure, deadline: float = 5.0) -> tuple[int, tuple[int, int, int, int, "
+                    "int, deadline: float = 5.0) -> tuple[int, tuple[int, int, int, int, "
                     "int, int, int, int, int, int, int]]"),
             "A read-only descriptor of a file and its attributes, from the agent of this host.\n\n"
-            "The agent has it already, reads it if it owns it, or asks its owners in turn; "
-            "`on_failure` says what follows when one fails. The descriptor is the caller's to "
-            "close.");
+            "The agent has it already, reads it if it owns it, or asks its owners. When one fails, "
+            "`on_failure` 0 (abort) raises Unavailable, 1 (redirect) NotCached, and 2 (recache) "
+            "goes on to the next. The descriptor is the caller's to close.");
 }
 
 void bind_files(nb::class_<Agent>& agent) {

@@ -1,6 +1,6 @@
 // The primitives of a node, as a server offers them: put, get, pull, stat, list, drop, pin, verify,
-// call and probe, reads and opens of files. Thread-safe; handle() does not block, what must block goes to
-// the pool's lanes.
+// call and probe, reads and opens of files. Thread-safe; handle() does not block, what must block
+// goes to the pool's lanes.
 #pragma once
 
 #include "files/files.hpp"

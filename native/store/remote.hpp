@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "files/messages.hpp"
-#include "files/opening.hpp"
 #include "rpc/client.hpp"
 #include "store/messages.hpp"
 

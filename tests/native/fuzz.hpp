@@ -41,7 +41,7 @@ inline std::vector<Sample> samples(std::uint64_t owner = 1) {
         {Op::Get, ObjectInfo{"key", 1, 2, Tier::Disk, true, 3, 4}.encode(), ""},
         {Op::List, list.encode(), ""},
         {Op::Read, order.encode(), ""},
-        {Op::Open, order.encode(), ""},
+        {Op::Open, OpenMessage{OnFailure::Redirect, order}.encode(), ""},
         {Op::Attributes, order.encode(), ""},
         {Op::Attributes, Attributes{.mode = 1, .inode = 2, .ctime_ns = 3}.encode(), ""},
     };

@@ -30,7 +30,7 @@ struct Cluster {
     Cluster() {
         agree({&a, &b, &c});
         a.agent().opening().set({.strikes = 2, .avoid = 1h, .file_deadline = 5s, .deadline = 5s},
-                            32 << 20);
+                                32 << 20);
     }
 
     // A file with random bytes that belongs to these, in this order.
@@ -126,8 +126,7 @@ TEST_CASE("a file of this node is passed as the tier's own file, without a copy"
         CHECK(all_of(first->fd) == random_bytes(300'000, 1));
         auto second = cluster.open(order);
         REQUIRE(second.ok());
-        auto object =
-            cluster.a.store().find(file_key(path, second->attributes.identity()));
+        auto object = cluster.a.store().find(file_key(path, second->attributes.identity()));
         REQUIRE(object);
         struct stat stored{};
         REQUIRE(::stat((cluster.a.tier(tier) + "/" + object->name).c_str(), &stored) == 0);
@@ -144,7 +143,8 @@ TEST_CASE("a file of this node is passed as the tier's own file, without a copy"
 TEST_CASE("a file of another node comes whole, read-only, as good as a file") {
     Cluster cluster;
     for (std::size_t size : {0u, 1u, 4096u, 100'000u, 2'500'000u, 20'000'000u}) {
-        std::string path = cluster.file_of({&cluster.b}, size, size), bytes(random_bytes(size, size));
+        std::string path = cluster.file_of({&cluster.b}, size, size),
+                    bytes(random_bytes(size, size));
         for (int again = 0; again < 3; ++again) {
             auto opened = cluster.open(path);
             REQUIRE(opened.ok());
@@ -234,8 +234,8 @@ TEST_CASE("an owner that takes requests and never answers costs a few deadlines,
     Cluster cluster;
     Silent silent;
     cluster.found_at(silent.tcp, cluster.c.tcp);
-    cluster.a.agent().opening().set({.strikes = 2, .avoid = 1h, .file_deadline = 200ms, .deadline = 5s},
-                                32 << 20);
+    cluster.a.agent().opening().set(
+        {.strikes = 2, .avoid = 1h, .file_deadline = 200ms, .deadline = 5s}, 32 << 20);
     std::string path = cluster.file_of({&cluster.b, &cluster.c}, 100'000, 7);
     for (std::uint64_t strike = 1; strike <= 2; ++strike) {
         auto start = Clock::now();

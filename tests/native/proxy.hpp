@@ -18,7 +18,8 @@ namespace holdfast::test {
 class Proxy {
   public:
     explicit Proxy(std::string target)
-        : target_(std::move(target)), listener_(std::move(*listen_on(*Address::parse("tcp:127.0.0.1:0")))) {
+        : target_(std::move(target)),
+          listener_(std::move(*listen_on(*Address::parse("tcp:127.0.0.1:0")))) {
         tcp = Address::of(listener_)->text;
         acceptor_ = std::thread([this] { accept_all(); });
     }
@@ -65,7 +66,8 @@ class Proxy {
     }
     static ssize_t move(const Fd& from, const Fd& to, std::vector<char>& piece, std::size_t most) {
         auto got = ::recv(from.get(), piece.data(), most, 0);
-        if (got > 0 && !send_all(to.get(), {piece.data(), static_cast<std::size_t>(got)})) return -1;
+        if (got > 0 && !send_all(to.get(), {piece.data(), static_cast<std::size_t>(got)}))
+            return -1;
         return got;
     }
 

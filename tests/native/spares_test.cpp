@@ -102,7 +102,9 @@ TEST_CASE("a file that is given up, or not whole, gives its room back and passes
     {
         Spares spares(*place.store);
         spares.set_limit(0);
-        { auto file = spares.take(1000); }
+        {
+            auto file = spares.take(1000);
+        }
         auto file = spares.take(1000);
         REQUIRE(file->write("half", 4).ok());
         CHECK(std::move(*file).seal(1000).status().code() == Code::Damaged);
