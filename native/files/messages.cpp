@@ -125,7 +125,7 @@ std::string OpenMessage::encode() const {
 
 Result<OpenMessage> OpenMessage::decode(const std::string& meta) {
     if (meta.empty() || static_cast<unsigned char>(meta[0]) > 2)
-        return Status(Code::BadInput, "an open of a file has no policy that is known");
+        return incomplete("open of a file");
     auto order = FileOrder::decode(meta.substr(1));
     if (!order.ok()) return order.take_status();
     return OpenMessage{static_cast<OnFailure>(meta[0]), std::move(*order)};

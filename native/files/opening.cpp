@@ -221,10 +221,8 @@ Result<Passed> Opening::receive(std::uint64_t member, const std::string& address
         return Status(Code::Damaged, "its bytes are not as many as it has", address);
     auto file = spares_.take(size);
     if (!file.ok()) return file.take_status();
-    Status status = file->pages() ? exchange->read_body(file->pages())
-                                  : exchange->read_body([&](const char* data, std::size_t piece) {
-                                        return file->write(data, piece);
-                                    });
+    Status status = exchange->read_body(
+        [&](const char* data, std::size_t piece) { return file->write(data, piece); });
     if (status.code() == Code::Damaged) verify_copy(peers_, address, order, exchange->meta(), wait);
     if (!status.ok()) return status;
     auto descriptor = std::move(*file).seal(size);

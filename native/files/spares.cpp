@@ -1,7 +1,6 @@
 #include "files/spares.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +12,7 @@
 namespace holdfast {
 namespace {
 
-constexpr std::uint64_t kSmallest = 16 << 10;
+constexpr std::uint64_t kSmallest = 16 << 10, kMostBytes = std::uint64_t{1} << 62;
 constexpr std::size_t kMostRemembered = 64;  // so also the most that are kept
 constexpr std::uint64_t kShareOfTier = 8;    // one part in eight
 constexpr std::uint64_t kShareOfLimit = 4;   // none may take more of the room for spares
@@ -21,6 +20,7 @@ constexpr std::uint64_t kShareOfLimit = 4;   // none may take more of the room f
 constexpr auto kIdleTime = std::chrono::seconds(30);
 
 std::uint64_t in_pages(std::uint64_t size) {
+    if (size > kMostBytes) return ~std::uint64_t{0};  // which fits nowhere
     return std::max((size + kPage - 1) / kPage, std::uint64_t{1}) * kPage;
 }
 
@@ -33,16 +33,11 @@ SingleUse::SingleUse(SingleUse&& other) noexcept
       room_(other.room_),
       writing_(std::move(other.writing_)),
       reading_(std::move(other.reading_)),
-      pages_(std::exchange(other.pages_, nullptr)),
+      spare_(other.spare_),
       written_(other.written_) {}
 
 SingleUse::~SingleUse() {
-    unmap();
     if (store_) store_->give_back(room_);
-}
-
-void SingleUse::unmap() {
-    if (char* pages = std::exchange(pages_, nullptr)) ::munmap(pages, room_);
 }
 
 Result<SingleUse> SingleUse::make(Store& store, std::uint64_t room) {
@@ -55,14 +50,10 @@ Result<SingleUse> SingleUse::make(Store& store, std::uint64_t room) {
     return file;
 }
 
-// What is allocated but not mapped would still be zeroed, page by page, at its first use.
-Status SingleUse::prepare() {
+Status SingleUse::allocate() {
     if (int error = ::posix_fallocate(writing_.get(), 0, static_cast<off_t>(room_)))
         return system_failure(Code::Full, "no pages for a spare file", error);
-    void* pages = ::mmap(nullptr, room_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
-                         writing_.get(), 0);
-    if (pages == MAP_FAILED) return system_failure(Code::Full, "no map of a spare file", errno);
-    pages_ = static_cast<char*>(pages);
+    spare_ = true;
     return {};
 }
 
@@ -79,11 +70,8 @@ Status SingleUse::write(const char* data, std::size_t size) {
 }
 
 Result<Fd> SingleUse::seal(std::uint64_t size) && {
-    bool mapped = pages_ != nullptr;
-    if (size > room_ || (!mapped && written_ != size))
-        return Status(Code::Damaged, "a file for a reader is not whole");
-    unmap();
-    if (mapped && size < room_ && ::ftruncate(writing_.get(), static_cast<off_t>(size)) != 0)
+    if (written_ != size) return Status(Code::Damaged, "a file for a reader is not whole");
+    if (spare_ && size < room_ && ::ftruncate(writing_.get(), static_cast<off_t>(size)) != 0)
         return system_failure(Code::Damaged, "cannot cut a file for a reader", errno);
     writing_.reset();
     return std::move(reading_);
@@ -103,7 +91,7 @@ Spares::~Spares() {
 // Two sizes for each power of two: at most a third of the pages were made in vain.
 std::uint64_t Spares::room_for(std::uint64_t size) {
     if (size <= kSmallest) return kSmallest;
-    if (size > std::uint64_t{1} << 62) return ~std::uint64_t{0};
+    if (size > kMostBytes) return ~std::uint64_t{0};
     std::uint64_t whole = std::bit_ceil(size), less = whole / 4 * 3;
     return size <= less ? less : whole;
 }
@@ -178,7 +166,7 @@ void Spares::run() {
         }
         lock.unlock();
         auto file = SingleUse::make(store_, room);
-        Status status = file.ok() ? file->prepare() : file.take_status();
+        Status status = file.ok() ? file->allocate() : file.take_status();
         lock.lock();
         if (!status.ok()) {  // there is no room: try again when the next is taken
             asleep_ = true;

@@ -2,7 +2,8 @@
 // and never written again, nor used for anything else.
 //
 // Fresh pages cost more than the network, so a thread keeps spare files whose pages are there
-// already and mapped: again what was taken last, in a few sizes, within a limit. Until it is passed
+// already: again what was taken last, in a few sizes, within a limit. (They are not mapped: whoever
+// unmaps one waits while another is being mapped.) Until it is passed
 // a file counts in the capacity of the memory tier; from then on its pages are the readers', and go
 // with the last of them. Files have no name, so nothing is left of them whatever happens.
 //
@@ -24,31 +25,30 @@
 
 namespace holdfast {
 
-// A file to be written once, by one thread, front to back: in place where it is mapped, else by
-// write(). seal() ends that and gives what readers get.
+// A file to be written once, by one thread, front to back. seal() ends that and gives what readers
+// get.
 class SingleUse {
   public:
     SingleUse(SingleUse&& other) noexcept;
     SingleUse& operator=(SingleUse&&) = delete;
     ~SingleUse();
 
-    // Its pages, all there and mapped; null if it has to be written.
-    char* pages() const { return pages_; }
+    bool spare() const { return spare_; }  // its pages were there already
     Status write(const char* data, std::size_t size);
-    // A read-only descriptor of the file, cut to `size`; nobody can write to it any more.
+    // A read-only descriptor of the file, if it has `size` bytes by now; nobody can write to it any
+    // more.
     Result<Fd> seal(std::uint64_t size) &&;
 
   private:
     friend class Spares;
     static Result<SingleUse> make(Store& store, std::uint64_t room);
     SingleUse(Store* store, std::uint64_t room) : store_(store), room_(room) {}
-    Status prepare();  // allocates and maps the pages
-    void unmap();
+    Status allocate();
 
     Store* store_;
-    std::uint64_t room_;  // of the tier, and of the pages if they are mapped
+    std::uint64_t room_;  // of the tier
     Fd writing_, reading_;
-    char* pages_ = nullptr;
+    bool spare_ = false;
     std::uint64_t written_ = 0;
 };
 

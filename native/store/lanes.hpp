@@ -16,8 +16,7 @@ constexpr std::size_t kCall = kMaxCopies + 4;   // waits for Python
 constexpr std::size_t kRelay = kMaxCopies + 5;  // probes for others
 constexpr std::size_t kAsk = kMaxCopies + 6;    // our own calls; they wait for kCall
 constexpr std::size_t kProbe = kMaxCopies + 7;  // our own probes; they wait for kRelay
-constexpr std::size_t kFetch =
-    kMaxCopies + 8;  // files for our programs; they wait for kOpen and kDisk
+constexpr std::size_t kFetch = kMaxCopies + 8;  // files for our programs; wait for kOpen, kDisk
 constexpr std::size_t kCount = kMaxCopies + 9;
 
 }  // namespace holdfast::lane

@@ -19,10 +19,7 @@ namespace {
 Result<Fd> filled(Spares& spares, std::string_view bytes) {
     auto file = spares.take(bytes.size());
     if (!file.ok()) return file.take_status();
-    if (char* pages = file->pages())
-        bytes.copy(pages, bytes.size());
-    else if (Status status = file->write(bytes.data(), bytes.size()); !status.ok())
-        return status;
+    if (Status status = file->write(bytes.data(), bytes.size()); !status.ok()) return status;
     return std::move(*file).seal(bytes.size());
 }
 
@@ -34,6 +31,13 @@ struct stat about(const Fd& fd) {
     struct stat info{};
     REQUIRE(::fstat(fd.get(), &info) == 0);
     return info;
+}
+
+// What this thread has used of a processor, in microseconds.
+double own_time() {
+    timespec now{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
 }
 
 constexpr std::uint64_t kMB = 1 << 20;
@@ -89,7 +93,7 @@ TEST_CASE("spares are counted in the tier, and go back to it") {
         CHECK(eventually([&] { return spares.kept() == 0; }));
         auto file = spares.take(500'000);  // then each is made when it is needed
         REQUIRE(file.ok());
-        CHECK(file->pages() == nullptr);
+        CHECK_FALSE(file->spare());
         CHECK(reserved() == 503'808);  // whole pages
     }
     CHECK(reserved() == 0);
@@ -117,6 +121,7 @@ TEST_CASE("a tier that is full of what has no source gives no file, and keeps wh
     StoreDir place(8 * kMB);
     Spares spares(*place.store);
     REQUIRE(put(*place.store, "key", random_bytes(7 * kMB, 1)).ok());
+    spares.set_limit(0);  // or the last room may go to a spare
     CHECK(spares.take(2 * kMB).status().code() == Code::Full);
     CHECK(filled(spares, random_bytes(kMB / 4, 2)).ok());
     CHECK(spares.take(~std::uint64_t{0}).status().code() == Code::Full);
@@ -146,9 +151,9 @@ TEST_CASE("filling 2.5 MB into a spare against a fresh file") {
     std::string bytes = random_bytes(2'500'000, 1);
     auto fill_once = [&](bool ahead) {
         if (ahead) CHECK(eventually([&] { return spares.kept() >= bytes.size(); }));
-        auto start = Clock::now();
+        double start = own_time();
         CHECK(filled(spares, bytes).ok());
-        return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
+        return own_time() - start;
     };
     std::vector<double> fresh, spare;
     for (int i = 0; i < 15; ++i) {
@@ -164,5 +169,5 @@ TEST_CASE("filling 2.5 MB into a spare against a fresh file") {
         return of[of.size() / 2];
     };
     double slow = median(fresh), fast = median(spare);
-    MESSAGE("fresh ", slow, " us, spare ", fast, " us: ratio ", slow / fast);
+    MESSAGE("fresh ", slow, " us, spare ", fast, " us of this thread: ratio ", slow / fast);
 }
