@@ -88,12 +88,12 @@ Spares::~Spares() {
     if (maker_.joinable()) maker_.join();
 }
 
-// Two sizes for each power of two: at most a third of the pages were made in vain.
+// Four sizes for each power of two: at most a fifth of the pages were made in vain.
 std::uint64_t Spares::room_for(std::uint64_t size) {
     if (size <= kSmallest) return kSmallest;
     if (size > kMostBytes) return ~std::uint64_t{0};
-    std::uint64_t whole = std::bit_ceil(size), less = whole / 4 * 3;
-    return size <= less ? less : whole;
+    std::uint64_t step = std::bit_ceil(size) / 8;
+    return (size + step - 1) / step * step;
 }
 
 void Spares::set_limit(std::uint64_t bytes) {
