@@ -12,6 +12,8 @@ import pytest
 import holdfast
 from holdfast import _core, errors
 from holdfast.cluster.arming import Arm, arm
+from holdfast.cluster.messages import ViewReply, ViewRequest
+from holdfast.membership.view import State
 
 ABORT, REDIRECT, RECACHE = 0, 1, 2
 SIZE = 8 << 20
@@ -59,6 +61,15 @@ class Reader:
         counters: dict[str, int] = msgspec.msgpack.decode(answer)["counters"]
         return counters
 
+    def suspects(self, node: int) -> bool:
+        """Whether the agent of node 0 doubts that another lives."""
+        socket = self.cluster.nodes[0].member.socket
+        answer = self.client.call(socket, "agent", "view", msgspec.msgpack.encode(ViewRequest()))
+        entries = msgspec.msgpack.decode(answer, type=ViewReply).entries
+        return any(
+            entry.member.node == f"node-{node}" and entry.state != State.ALIVE for entry in entries
+        )
+
 
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Reader]:
@@ -66,7 +77,9 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     root.mkdir()
     # A view that hardly changes: what is tested goes on before anybody is declared dead.
     with holdfast.local_cluster(nodes=3, probe_period="5 s") as cluster:
-        yield Reader(cluster, root)
+        program = Reader(cluster, root)
+        yield program
+        program.client.close()
 
 
 def test_a_file_of_this_node_and_one_of_another(reader: Reader) -> None:
@@ -96,6 +109,7 @@ def test_an_owner_that_fails_in_the_middle_is_replaced_by_the_next(
     arm(reader.client, reader.cluster.nodes[1].member.socket, Arm("get", action, 2), DEADLINE)
     assert reader.open(path)[0] == data
     assert reader.counters()["file_failures"] >= 1
+    assert reader.suspects(1)  # within one turn of the agent's loop, long before a probe fails
     if action == "kill":
         assert not reader.cluster.nodes[1].alive
         assert reader.open(path)[0] == data
