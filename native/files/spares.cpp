@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <optional>
 
 #include "base/thread.hpp"
 
@@ -99,6 +100,7 @@ std::uint64_t Spares::room_for(std::uint64_t size) {
 void Spares::set_limit(std::uint64_t bytes) {
     std::lock_guard lock(mutex_);
     limit_ = std::min(bytes, store_.usage(Tier::Memory).capacity / kShareOfTier);
+    while (taken_bytes_ > limit_) forget_oldest();
     asleep_ = false;
     wake_.notify_all();
 }
@@ -108,44 +110,54 @@ std::uint64_t Spares::kept() {
     return kept_;
 }
 
+void Spares::remember(std::uint64_t room) {
+    taken_.push_front(room);
+    taken_bytes_ += room;
+    ++sizes_[room].wanted;
+    while (taken_bytes_ > limit_ || taken_.size() > kMostRemembered) forget_oldest();
+}
+
+void Spares::forget_oldest() {
+    std::uint64_t room = taken_.back();
+    taken_.pop_back();
+    taken_bytes_ -= room;
+    --sizes_[room].wanted;
+}
+
 Result<SingleUse> Spares::take(std::uint64_t size) {
     std::uint64_t room = room_for(size);
     {
         std::lock_guard lock(mutex_);
-        if (room <= limit_ / kShareOfLimit) {
+        if (room <= limit_ / kShareOfLimit) remember(room);
+        auto found = sizes_.lower_bound(room);
+        while (found != sizes_.end() && found->second.ready.empty()) ++found;
+        bool fits = found != sizes_.end() && found->first <= 2 * room;
+        std::optional<SingleUse> file;
+        if (fits) {
+            auto& ready = found->second.ready;
+            file.emplace(std::move(ready.back()));
+            ready.pop_back();
+            kept_ -= found->first;
+        }
+        // Not for each one: waking a thread costs as much as a small file.
+        auto own = sizes_.find(room);
+        if (own != sizes_.end() && 4 * own->second.ready.size() < 3 * own->second.wanted) {
             if (!maker_.joinable()) maker_ = start_thread([this] { run(); });
-            taken_.push_front(room);
-            if (taken_.size() > kMostRemembered) taken_.pop_back();
             asleep_ = false;
             wake_.notify_one();
         }
-        auto found = ready_.lower_bound(room);
-        if (found != ready_.end() && found->first <= 2 * room) {
-            SingleUse file = std::move(found->second);
-            kept_ -= found->first;
-            ready_.erase(found);
-            return file;
-        }
+        if (file) return std::move(*file);
     }
     return SingleUse::make(store_, in_pages(size));
 }
 
-std::uint64_t Spares::wanted() {
-    std::map<std::uint64_t, std::size_t> target;
-    std::uint64_t bytes = 0, missing = 0;
-    for (std::uint64_t room : taken_) {
-        if (bytes + room > limit_) break;
-        bytes += room;
-        if (++target[room] > ready_.count(room) && missing == 0) missing = room;
-    }
-    for (auto spare = ready_.begin(); spare != ready_.end();) {
-        std::uint64_t room = spare->first;
-        if (ready_.count(room) <= target[room]) {
-            ++spare;
-            continue;
-        }
-        kept_ -= room;
-        spare = ready_.erase(spare);
+std::uint64_t Spares::next() {
+    std::uint64_t missing = 0;
+    for (auto entry = sizes_.begin(); entry != sizes_.end();) {
+        auto& [room, size] = *entry;
+        for (; size.ready.size() > size.wanted; kept_ -= room) size.ready.pop_back();
+        if (size.ready.size() < size.wanted) missing = room;
+        entry = size.wanted == 0 ? sizes_.erase(entry) : std::next(entry);
     }
     return missing;
 }
@@ -153,14 +165,13 @@ std::uint64_t Spares::wanted() {
 void Spares::run() {
     std::unique_lock lock(mutex_);
     while (!stopping_) {
-        std::uint64_t room = asleep_ ? 0 : wanted();
+        std::uint64_t room = asleep_ ? 0 : next();
         if (room == 0) {
             asleep_ = true;
             auto woken = [&] { return stopping_ || !asleep_; };
             if (wake_.wait_for(lock, kIdleTime, woken)) continue;
-            taken_.clear();
-            ready_.clear();
-            kept_ = 0;
+            while (!taken_.empty()) forget_oldest();
+            next();
             wake_.wait(lock, woken);
             continue;
         }
@@ -168,12 +179,12 @@ void Spares::run() {
         auto file = SingleUse::make(store_, room);
         Status status = file.ok() ? file->allocate() : file.take_status();
         lock.lock();
-        if (!status.ok()) {  // there is no room: try again when the next is taken
+        if (!status.ok()) {  // there is no room: try again when more are taken
             asleep_ = true;
             continue;
         }
         kept_ += room;
-        ready_.emplace(room, std::move(*file));
+        sizes_[room].ready.push_back(std::move(*file));
     }
 }
 

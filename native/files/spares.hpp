@@ -66,17 +66,24 @@ class Spares {
     static std::uint64_t room_for(std::uint64_t size);
 
   private:
+    struct Size {
+        std::size_t wanted = 0;  // as often as it is among those taken last
+        std::vector<SingleUse> ready;
+    };
     void run();
-    // With the lock held: the size to make next, after discarding what nobody took lately; 0: none.
-    std::uint64_t wanted();
+    // With the lock held.
+    void remember(std::uint64_t room);
+    void forget_oldest();
+    std::uint64_t next();  // to be made, after those were discarded that nobody wants; 0: none
 
     Store& store_;
     std::mutex mutex_;
     std::condition_variable wake_;
-    std::multimap<std::uint64_t, SingleUse> ready_;  // by size
+    std::map<std::uint64_t, Size> sizes_;
+    std::deque<std::uint64_t> taken_;  // the sizes taken last, the latest in front
+    std::uint64_t taken_bytes_ = 0;    // of these; never beyond the limit
     std::uint64_t kept_ = 0, limit_ = 0;
-    std::deque<std::uint64_t> taken_;  // the sizes of those taken last, the latest in front
-    bool asleep_ = true;               // until the next is taken
+    bool asleep_ = true;  // until enough are taken
     bool stopping_ = false;
     std::thread maker_;  // from the first take() on
 };

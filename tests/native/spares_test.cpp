@@ -82,10 +82,11 @@ TEST_CASE("spares are counted in the tier, and go back to it") {
         CHECK(reserved() == 0);  // nothing before the first is taken
         for (int i = 0; i < 20; ++i) {
             REQUIRE(filled(spares, random_bytes(500'000, 1)).ok());
-            CHECK(reserved() >= spares.kept());
+            std::uint64_t kept = spares.kept();  // only grows meanwhile
+            CHECK(reserved() >= kept);
         }
-        CHECK(eventually([&] { return spares.kept() > 8 * kMB - 2 * Spares::room_for(500'000); }));
-        CHECK(spares.kept() <= 8 * kMB);  // an eighth
+        CHECK(eventually([&] { return spares.kept() >= 6 * kMB; }));  // three quarters of it
+        CHECK(spares.kept() <= 8 * kMB);                              // an eighth
         spares.set_limit(2 * kMB);
         CHECK(eventually([&] { return spares.kept() <= 2 * kMB; }));
         CHECK(eventually([&] { return reserved() == spares.kept(); }));
