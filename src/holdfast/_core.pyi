@@ -98,13 +98,6 @@ class Client:
         A read-only descriptor and the size where the agent can pass one, else the bytes.
         """
 
-    def fill(self, address: str, key: bytes, path: bytes, identity: tuple[int, int, int, int], tier: Tier = ..., deadline: float = 5.0) -> bytes:
-        """
-        Bytes of a file that the agent reads once and keeps under `key`.
-
-        `identity` is inode, size, mtime and ctime in ns, as the caller saw them.
-        """
-
     def pull(self, address: str, key: bytes, source: str, tier: Tier = ..., deadline: float = 5.0) -> ObjectInfo:
         """Make the agent copy an object from the agent at `source`."""
 
@@ -133,6 +126,23 @@ class Client:
 
     def close(self) -> None:
         """Close the connections that are idle; the next request opens new ones."""
+
+    def read(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, deadline: float = 5.0) -> bytes:
+        """
+        A file below `root`, from the agent's copy or read by it once and kept.
+
+        `validate`: the agent looks at the file first. Files of more than `largest` bytes, and all that is no regular file, raise NotCached; what changed less than `settled_ns` ago is served but not kept.
+        """
+
+    def read_into(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, out: Buffer, deadline: float = 5.0) -> int:
+        """The same into a buffer; gives the size of the file."""
+
+    def attributes(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, deadline: float = 5.0) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
+        """
+        What `read` would give the attributes of; the file is not opened.
+
+        mode, uid, gid, nlink, inode, device, size, blocks, then atime, mtime and ctime in ns.
+        """
 
 def status_codes() -> dict[str, int]:
     """Numbers of the failures on the wire, by the name of their exception."""
@@ -260,6 +270,18 @@ class Agent:
         Keys that were dropped elsewhere: their objects go, and never come back.
 
         Gives how many were new.
+        """
+
+    def refresh_files(self, prefix: bytes) -> int:
+        """
+        Forget what is known of a path and of all below it; gives of how many files.
+
+        The next reader of each makes the agent look at it; a copy of a file that did not change is used again.
+        """
+
+    def distrust_files(self) -> None:
+        """
+        Look at every file again before its copy is next used: this node was away.
         """
 
 class Held:
