@@ -94,6 +94,7 @@ std::optional<FileCopy> Files::known(const FileOrder& order) {
     auto attributes = catalog_.find(order.path);
     if (!attributes || attributes->size > order.largest) return std::nullopt;
     ObjectPtr object = store_.find(file_key(order.path, attributes->identity()));
+    if (object && object->copies < order.copies) object = store_.raise_copies(object, order.copies);
     if (!object) return std::nullopt;
     return FileCopy{*attributes, std::move(object), {}, {}};
 }

@@ -29,7 +29,7 @@ FileOrder validated(FileOrder order) {
     return order;
 }
 
-// Counts how often a file is opened.
+// Counts how often a file is opened. Opens that nobody asked for in between may count as one.
 class Opens {
   public:
     explicit Opens(const std::string& path) : fd_(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC)) {
@@ -288,6 +288,7 @@ TEST_CASE("rule 12: a file is kept once its last change is old enough") {
     order.settled_ns = kHour;
     write_file(order.path, "bytes");
     Opens opens(order.path);
+    int opened = 0;
     for (std::int64_t age : {0, 3000, -7200}) {  // the last one lies in the future
         set_age(order.path, age);
         CHECK(*read(remote, node.tcp, order) == "bytes");
@@ -295,8 +296,8 @@ TEST_CASE("rule 12: a file is kept once its last change is old enough") {
         CHECK(eventually([&] { return node.store().usage(Tier::Memory).reserved == 0; }));
         CHECK(copies_of(node, order.path).empty());
         CHECK_FALSE(node.agent().files().catalog().find(order.path));
+        CHECK(opens.count() == ++opened);
     }
-    CHECK(opens.count() == 3);
     set_age(order.path, 4000);
     cache(node, order);
     CHECK(*read(remote, node.tcp, order) == "bytes");

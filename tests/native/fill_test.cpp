@@ -24,9 +24,9 @@ TEST_CASE("what changed between the first byte and the last is served but not ke
         std::string key = "key" + std::to_string(what);
         int kept = 0;
         auto source = [&] {
-            auto place = resolve({shared.path(), path});
-            REQUIRE(place.ok());
-            return Source{key, std::move(*place), Tier::Memory,
+            auto found = resolve({shared.path(), path});
+            REQUIRE(found.ok());
+            return Source{key, std::move(*found), Tier::Memory,
                           2,   what != Unwanted,  [&] { ++kept; }};
         };
         auto growing = fills.join(source(), kPatience);

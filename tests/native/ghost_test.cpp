@@ -31,6 +31,12 @@ bool equal(Node& a, Node& b) {
     return a.store().survey()[b.number] == b.store().survey()[a.number];
 }
 
+// What is evicted before it was ever counted is nobody's ghost.
+void begin(Node& a, Node& b) {
+    agree({&a, &b});
+    CHECK(equal(a, b));
+}
+
 std::vector<std::uint32_t> all_buckets() {
     std::vector<std::uint32_t> all;
     for (std::uint32_t i = 0; i < Survey::kBuckets; ++i) all.push_back(i);
@@ -119,7 +125,7 @@ TEST_CASE("rule 8: what was evicted still counts, until it is stored again") {
 
 TEST_CASE("rule 8: what nobody has any more is not asked for twice") {
     Node a, b;
-    agree({&a, &b});
+    begin(a, b);
     Remote remote(kKey);
     std::string key = file_key("/file", {});
     REQUIRE(keep(a, key).ok());
@@ -133,7 +139,7 @@ TEST_CASE("rule 8: what nobody has any more is not asked for twice") {
 
 TEST_CASE("rule 8: what finds no room is not fetched again, and takes none from objects") {
     Node a, b(150'000, 1 << 20);
-    agree({&a, &b});
+    begin(a, b);
     Remote remote(kKey);
     REQUIRE(put(b.store(), key_of({&b}), random_bytes(80'000, 2)).ok());
     REQUIRE(keep(a, file_key("/file", {})).ok());
@@ -149,7 +155,7 @@ TEST_CASE("rule 8: what finds no room is not fetched again, and takes none from 
 
 TEST_CASE("rule 8: two co-owners with too little room for their files come to rest") {
     Node a(1 << 20), b(700'000);
-    agree({&a, &b});
+    begin(a, b);
     Remote remote(kKey);
     int pulls = 0;
     for (std::uint64_t round = 0; round < 3; ++round) {  // epochs of a dataset larger than both
@@ -162,8 +168,7 @@ TEST_CASE("rule 8: two co-owners with too little room for their files come to re
             pulls += last;
         }
         CHECK(equal(a, b));
-        CHECK(pulls - before <= 80);  // none is fetched twice by the same node
-        if (round > 0) CHECK(pulls == before);
+        CHECK(pulls - before <= 40);  // one for each that was read
     }
     CHECK(a.store().counters().evicted > 0);
     CHECK(b.store().counters().evicted > 0);

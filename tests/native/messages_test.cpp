@@ -99,8 +99,8 @@ TEST_CASE("an order names absolute paths and a number of copies, or it is refuse
         return decoded.ok() ? Code::Ok : decoded.status().code();
     };
     CHECK(code() == Code::Ok);
-    for (std::uint16_t copies : {0, int{kMaxCopies} + 1}) {
-        order.copies = copies;
+    for (std::size_t copies : {std::size_t{0}, kMaxCopies + 1}) {
+        order.copies = static_cast<std::uint16_t>(copies);
         CHECK(code() == Code::BadInput);
     }
     order.copies = kMaxCopies;
