@@ -26,7 +26,7 @@ class Node:
         self.core = _core.Agent(KEY, str(self.memory), 1 << 26, f"{place}/disk", 1 << 26)
         self.address = self.core.listen("tcp:127.0.0.1:0")
         self.core.set_self(1)
-        self.core.set_placement(_core.Ring(["node"], 10), [1], 1)
+        self.core.set_placement(_core.Ring(["node"], 10), [1], [self.address], 1)
         self.core.start()
         self.client = _core.Client(KEY)
 
