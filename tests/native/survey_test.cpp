@@ -29,7 +29,7 @@ PlacementPtr random_placement(std::mt19937_64& random, std::uint64_t self) {
         numbers.push_back(i);
     }
     return std::make_shared<const Placement>(Placement{
-        Ring(names, static_cast<std::uint32_t>(1 + random() % 20)), numbers, random(), self});
+        Ring(names, static_cast<std::uint32_t>(1 + random() % 20)), numbers, {}, random(), self});
 }
 
 // The same by looking at every object, without anything that was kept.
@@ -224,7 +224,7 @@ TEST_CASE("rule 8: the greater number of copies wins wherever two meet") {
 TEST_CASE("rule 8: a list of what is held has whole buckets, and one at least") {
     StoreDir place(256 << 20);
     auto placement =
-        std::make_shared<const Placement>(Placement{Ring({"a", "b"}, 10), {1, 2}, 1, 1});
+        std::make_shared<const Placement>(Placement{Ring({"a", "b"}, 10), {1, 2}, {}, 1, 1});
     place.store->place(placement);
     for (int i = 0; i < 17'000; ++i)
         REQUIRE(put_as(*place.store, {.key = std::to_string(i), .copies = 2}, "").ok());
