@@ -27,8 +27,9 @@ enum class Code : std::uint16_t {
     Damaged = 10,
     StaleView = 11,
     Dropped = 12,
+    NotCached = 13,
 };
-constexpr std::uint16_t kLastCode = 12;
+constexpr std::uint16_t kLastCode = 13;
 
 class [[nodiscard]] Status {
   public:

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct Owners {
 struct Placement {
     Ring ring;
     std::vector<std::uint64_t> numbers;  // of the member on each of ring.nodes()
+    std::vector<std::string> addresses;  // of the same
     std::uint64_t identity = 0;          // of the view
     std::uint64_t self = 0;              // our own number; 0: nobody
 

@@ -53,7 +53,7 @@ std::vector<std::uint32_t> Ring::owners(std::string_view key, std::size_t count)
 
 std::size_t Ring::owners(std::string_view key, std::span<std::uint32_t> out) const {
     std::size_t wanted = std::min(out.size(), nodes_.size()), count = 0;
-    std::uint64_t hash = xxh3_64(key);
+    std::uint64_t hash = xxh3_64(key.substr(0, key.find('\0')));
     std::size_t at = starts_[slot(hash)], end = starts_[slot(hash) + 1];
     while (at < end && points_[at].position < hash) ++at;
     for (std::size_t step = 0; step < points_.size() && count < wanted; ++step, ++at) {

@@ -19,6 +19,7 @@ class Ring {
     Ring(std::vector<std::string> nodes, std::uint32_t virtual_nodes);
 
     // Indices into nodes() of the first `count` distinct owners of `key`; fewer if there are fewer.
+    // What follows the first zero byte of a key does not count: versions of a file live together.
     std::vector<std::uint32_t> owners(std::string_view key, std::size_t count) const;
     // The same into `out`; gives how many.
     std::size_t owners(std::string_view key, std::span<std::uint32_t> out) const;

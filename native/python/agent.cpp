@@ -29,7 +29,9 @@ nb::dict tier_status(Store& store, Tier tier) {
 
 nb::dict counters(Agent& agent) {
     auto& operations = agent.operations().counters();
-    auto& fills = agent.operations().fill_counters();
+    auto& files = agent.files().counters();
+    auto& fills = agent.files().fill_counters();
+    auto& opening = agent.opening().counters();
     auto& store = agent.store().counters();
     auto& traffic = agent.server().traffic();
     nb::dict all;
@@ -41,9 +43,17 @@ nb::dict counters(Agent& agent) {
     all["pulls"] = operations.pulls.load();
     all["pulled_bytes"] = operations.pulled_bytes.load();
     all["probes"] = agent.presence().probes();
-    all["fills"] = fills.started.load();
-    all["fills_joined"] = fills.joined.load();
-    all["fill_bytes"] = fills.bytes.load();
+    all["file_hits"] = files.hits.load();
+    all["file_fills"] = fills.started.load();
+    all["file_joined"] = fills.joined.load();
+    all["file_bytes"] = fills.bytes.load();
+    all["file_local"] = opening.local.load();
+    all["file_fetched"] = opening.fetched.load();
+    all["file_fetched_bytes"] = opening.fetched_bytes.load();
+    all["file_fetches_joined"] = opening.joined.load();
+    all["file_failures"] = opening.failures.load();
+    all["file_not_cached"] = files.not_cached.load();
+    all["file_changed"] = files.changed.load();
     all["evicted"] = store.evicted.load();
     all["dropped"] = store.dropped.load();
     all["trimmed"] = store.trimmed.load();
@@ -148,4 +158,5 @@ void bind_agent(nb::module_& module) {
     bind_requests(agent);
     bind_survey(module, agent);
     bind_tombstones(agent);
+    bind_files(agent);
 }

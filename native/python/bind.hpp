@@ -4,11 +4,14 @@
 #include <nanobind/nanobind.h>
 
 #include "store/agent.hpp"
+#include "store/remote.hpp"
 
 void bind_agent(nanobind::module_& module);
 void bind_requests(nanobind::class_<holdfast::Agent>& agent);
 void bind_survey(nanobind::module_& module, nanobind::class_<holdfast::Agent>& agent);
 void bind_tombstones(nanobind::class_<holdfast::Agent>& agent);
+void bind_files(nanobind::class_<holdfast::Agent>& agent);
 void bind_checksums(nanobind::module_& module);
 void bind_client(nanobind::module_& module);
+void bind_reading(nanobind::module_& module, nanobind::class_<holdfast::Remote>& client);
 void bind_placement(nanobind::module_& module);

@@ -10,6 +10,7 @@
 #include "python/buffer.hpp"
 #include "python/convert.hpp"
 #include "python/raise.hpp"
+#include "python/receive.hpp"
 #include "store/remote.hpp"
 
 namespace nb = nanobind;
@@ -17,33 +18,6 @@ using namespace nb::literals;
 using namespace holdfast;
 
 namespace {
-
-// What a tuple of Python gives for the fields of a file: inode, size, mtime and ctime in ns.
-using IdentityTuple = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t>;
-
-Identity as_identity(const IdentityTuple& fields) {
-    auto [inode, size, mtime, ctime] = fields;
-    return {inode, size, mtime, ctime};
-}
-
-// The body of a reply as a new bytes object, received straight into it.
-nb::bytes read_bytes(Exchange& exchange) {
-    auto size = static_cast<Py_ssize_t>(exchange.reply().body_bytes);
-    PyObject* raw = PyBytes_FromStringAndSize(nullptr, size);
-    if (raw == nullptr) throw nb::python_error();
-    auto bytes = nb::steal<nb::bytes>(raw);
-    char* out = PyBytes_AS_STRING(raw);
-    raise_unless_ok(unlocked([&] { return exchange.read_body(out); }));
-    return bytes;
-}
-
-void read_into(Exchange& exchange, const Buffer& out) {
-    if (exchange.reply().body_bytes > out.size())
-        raise(Status(Code::BadInput, "the buffer has " + std::to_string(out.size()) +
-                                         " bytes, the object " +
-                                         std::to_string(exchange.reply().body_bytes)));
-    raise_unless_ok(unlocked([&] { return exchange.read_body(out.data()); }));
-}
 
 // A descriptor if the object lies in a file of this node, its bytes otherwise.
 nb::tuple descriptor_or_bytes(Exchange& exchange) {
@@ -78,9 +52,10 @@ void bind_client(nb::module_& module) {
         .def_ro("copies", &ObjectInfo::copies)
         .def_ro("pins", &ObjectInfo::pins);
 
-    nb::class_<Remote>(module, "Client",
-                       "Requests to agents by address; safe for threads and for fork.\n\n"
-                       "Every request takes `deadline`, the seconds of silence it bears.")
+    nb::class_<Remote> client(module, "Client",
+                              "Requests to agents by address; safe for threads and for fork.\n\n"
+                              "Every request takes `deadline`, the seconds of silence it bears.");
+    client
         .def(
             "__init__",
             [](Remote* self, const nb::bytes& job_key) { new (self) Remote(as_string(job_key)); },
@@ -126,7 +101,7 @@ void bind_client(nb::module_& module) {
                 GetMessage message{as_string(key), 0, kToTheEnd};
                 auto exchange = unlocked(
                     [&] { return self.get(address, message, false, as_duration(deadline)); });
-                read_into(value_or_raise(exchange), buffer);
+                raise_unless_ok(receive_into(value_or_raise(exchange), buffer));
                 return exchange->reply().body_bytes;
             },
             "address"_a, "key"_a, "out"_a, "deadline"_a = 5.0,
@@ -145,21 +120,6 @@ void bind_client(nb::module_& module) {
             nb::sig("def open(self, address: str, key: bytes, deadline: float = 5.0) -> tuple[int, "
                     "int] | tuple[None, bytes]"),
             "A read-only descriptor and the size where the agent can pass one, else the bytes.")
-        .def(
-            "fill",
-            [](Remote& self, const std::string& address, const nb::bytes& key,
-               const nb::bytes& path, const IdentityTuple& identity, Tier tier, double deadline) {
-                FillMessage message{as_string(key), as_string(path), as_identity(identity), tier};
-                auto exchange = unlocked(
-                    [&] { return self.fill(address, message, false, as_duration(deadline)); });
-                return read_bytes(value_or_raise(exchange));
-            },
-            "address"_a, "key"_a, "path"_a, "identity"_a, "tier"_a = Tier::Memory,
-            "deadline"_a = 5.0,
-            nb::sig("def fill(self, address: str, key: bytes, path: bytes, identity: tuple[int, "
-                    "int, int, int], tier: Tier = ..., deadline: float = 5.0) -> bytes"),
-            "Bytes of a file that the agent reads once and keeps under `key`.\n\n"
-            "`identity` is inode, size, mtime and ctime in ns, as the caller saw them.")
         .def(
             "pull",
             [](Remote& self, const std::string& address, const nb::bytes& key,
@@ -242,4 +202,5 @@ void bind_client(nb::module_& module) {
         .def(
             "close", [](Remote& self) { self.client().close_idle(); },
             "Close the connections that are idle; the next request opens new ones.");
+    bind_reading(module, client);
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::array<const char*, holdfast::kLastCode + 1> kNames = {
     "Ok",   "HoldfastError", "BadInput", "KeyExists", "NotFound",  "Unavailable", "DeadlineMissed",
-    "Busy", "Full",          "Refused",  "Damaged",   "StaleView", "Dropped"};
+    "Busy", "Full",          "Refused",  "Damaged",   "StaleView", "Dropped",     "NotCached"};
 
 }  // namespace
 

@@ -28,6 +28,9 @@ struct AsTuple {
     nb::tuple operator()(const event::Pulled& one) const {
         return nb::make_tuple("pulled", one.ticket, one.size);
     }
+    nb::tuple operator()(const event::Doubted& one) const {
+        return nb::make_tuple("doubted", one.member);
+    }
     nb::tuple operator()(const event::Failed& one) const {
         return nb::make_tuple("failed", one.ticket, name_of(one.status.code()),
                               text_of(one.status.message()));
@@ -51,16 +54,19 @@ void bind_requests(nb::class_<Agent>& agent) {
         .def(
             "set_placement",
             [](Agent& self, const Ring& ring, std::vector<std::uint64_t> numbers,
-               std::uint64_t identity) {
-                if (numbers.size() != ring.nodes().size())
-                    raise(Status(Code::BadInput, std::to_string(numbers.size()) +
-                                                     " members for the " +
-                                                     std::to_string(ring.nodes().size()) +
-                                                     " nodes of the ring; each has one"));
-                unlocked([&] { self.set_placement(ring, std::move(numbers), identity); });
+               std::vector<std::string> addresses, std::uint64_t identity) {
+                for (std::size_t count : {numbers.size(), addresses.size()})
+                    if (count != ring.nodes().size())
+                        raise(Status(Code::BadInput, std::to_string(count) + " members for the " +
+                                                         std::to_string(ring.nodes().size()) +
+                                                         " nodes of the ring; each has one"));
+                unlocked([&] {
+                    self.set_placement(ring, std::move(numbers), std::move(addresses), identity);
+                });
             },
-            "ring"_a, "numbers"_a, "identity"_a,
-            "Where objects belong from now on: numbers[i] is the member on ring.nodes[i].")
+            "ring"_a, "numbers"_a, "addresses"_a, "identity"_a,
+            "Where objects belong from now on: numbers[i] is the member on ring.nodes[i], and\n"
+            "addresses[i] is where it lives.")
         .def(
             "beat", [](Agent& self) { self.presence().beat(); },
             "The Python loop is alive; answers to probes tell how long ago that was.")
@@ -110,10 +116,11 @@ void bind_requests(nb::class_<Agent>& agent) {
                     "bytes] | tuple[typing.Literal['heard'], int, int, bytes] | "
                     "tuple[typing.Literal['reply'], int, bytes] | "
                     "tuple[typing.Literal['pulled'], int, int] | "
+                    "tuple[typing.Literal['doubted'], int] | "
                     "tuple[typing.Literal['failed'], int, str, str] | None"),
             "What happened next, or None:\n\n"
             "answered, ticket, age of its Python loop in ms, identity of its view, news;\n"
             "heard, identity, number of the sender, news: a probe that tells us something;\n"
-            "reply, ticket, message; pulled, ticket, size; failed, ticket, name of the error, "
-            "text.");
+            "reply, ticket, message; pulled, ticket, size; doubted, number of a member that failed "
+            "us; failed, ticket, name of the error, text.");
 }

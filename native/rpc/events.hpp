@@ -36,14 +36,17 @@ struct Pulled {
     std::uint64_t ticket = 0;
     std::uint64_t size = 0;
 };
+struct Doubted {  // it failed a program of this node that wanted a file
+    std::uint64_t member = 0;
+};
 struct Failed {
     std::uint64_t ticket = 0;
     Status status;
 };
 }  // namespace event
 
-using Event =
-    std::variant<event::Answered, event::Heard, event::Reply, event::Pulled, event::Failed>;
+using Event = std::variant<event::Answered, event::Heard, event::Reply, event::Pulled,
+                           event::Doubted, event::Failed>;
 
 class Events {
   public:

@@ -29,7 +29,7 @@ constexpr std::size_t kTrailerBytes = 4;
 enum class Op : std::uint8_t {
     Put = 1,
     Get = 2,
-    Fill = 3,
+    Read = 3,
     Pull = 4,
     Stat = 5,
     List = 6,
@@ -38,8 +38,10 @@ enum class Op : std::uint8_t {
     Verify = 9,
     Call = 10,
     Probe = 11,
+    Open = 12,
+    Attributes = 13,
 };
-constexpr std::uint8_t kLastOp = 11;
+constexpr std::uint8_t kLastOp = 13;
 
 enum Flag : std::uint16_t {
     kReply = 1,

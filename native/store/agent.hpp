@@ -39,6 +39,8 @@ class Agent {
     Requests& requests() { return requests_; }
     Events& events() { return events_; }
     const Operations& operations() const { return operations_; }
+    Files& files() { return operations_.files(); }
+    Opening& opening() { return operations_.opening(); }
     // Readable when Python has something to take: calls or events.
     int fd() const { return ready_.get(); }
 
@@ -46,8 +48,10 @@ class Agent {
         presence_.set_self(number);
         store_->place(presence_.placement());
     }
-    void set_placement(Ring ring, std::vector<std::uint64_t> numbers, std::uint64_t identity) {
-        presence_.set_placement(std::move(ring), std::move(numbers), identity);
+    void set_placement(Ring ring, std::vector<std::uint64_t> numbers,
+                       std::vector<std::string> addresses, std::uint64_t identity) {
+        presence_.set_placement(std::move(ring), std::move(numbers), std::move(addresses),
+                                identity);
         store_->place(presence_.placement());
     }
 
@@ -63,7 +67,7 @@ class Agent {
         : store_(std::move(store)),
           peers_(options.job_key),
           presence_(events_),
-          operations_(*store_, peers_, calls_, presence_),
+          operations_(*store_, peers_, calls_, presence_, events_),
           server_(operations_,
                   {.job_key = options.job_key, .lanes = lane::kCount, .disk_lane = lane::kDisk}),
           requests_(operations_, peers_, presence_, events_, server_.pool()),

@@ -60,6 +60,13 @@ std::vector<Held> Store::held_with(std::uint64_t peer, const std::vector<std::ui
     for (auto bucket : buckets)
         if (bucket < Survey::kBuckets) wanted[bucket] = true;
     std::array<std::vector<Held>, Survey::kBuckets> found;
+    auto list = [&](Held held) {
+        std::size_t bucket = Survey::bucket_of(held.key);
+        if (!wanted[bucket]) return;
+        Owners owners = survey_.owners(held);
+        if (owners.contains(survey_.self()) && owners.contains(peer))
+            found[bucket].push_back(std::move(held));
+    };
     std::string after;
     for (bool more = true; more;) {
         std::lock_guard lock(mutex_);
@@ -67,14 +74,20 @@ std::vector<Held> Store::held_with(std::uint64_t peer, const std::vector<std::ui
         for (std::size_t left = kObjectsAtOnce; slot != index_.end() && left > 0; ++slot, --left) {
             after = slot->first;
             const ObjectPtr& object = slot->second.object;
-            if (!object || object->has_source) continue;
-            std::size_t bucket = Survey::bucket_of(object->key);
-            if (!wanted[bucket]) continue;
-            Owners owners = survey_.owners(*object);
-            if (owners.contains(survey_.self()) && owners.contains(peer))
-                found[bucket].push_back(Held::of(*object));
+            if (object) list(Held::of(*object));
         }
         more = slot != index_.end();
+    }
+    after.clear();
+    for (bool more = true; more;) {
+        std::lock_guard lock(mutex_);
+        auto ghost = survey_.ghosts().upper_bound(after);
+        for (std::size_t left = kObjectsAtOnce; ghost != survey_.ghosts().end() && left > 0;
+             ++ghost, --left) {
+            after = ghost->first;
+            list(ghost->second);
+        }
+        more = ghost != survey_.ghosts().end();
     }
     std::vector<Held> all;
     for (auto& bucket : found) {
@@ -97,8 +110,20 @@ std::vector<Held> Store::strays(std::size_t most, const std::string& after) {
 std::optional<Held> Store::held(const std::string& key) {
     std::lock_guard lock(mutex_);
     auto slot = index_.find(key);
-    if (slot == index_.end() || !slot->second.object) return std::nullopt;
-    return Held::of(*slot->second.object);
+    if (slot != index_.end() && slot->second.object) return Held::of(*slot->second.object);
+    auto ghost = survey_.ghosts().find(key);
+    if (ghost != survey_.ghosts().end()) return ghost->second;
+    return std::nullopt;
+}
+
+void Store::let_go(const Held& held) {
+    std::lock_guard lock(mutex_);
+    if (!index_.contains(held.key) && !dropped_.contains(held.key)) survey_.let_go(held);
+}
+
+void Store::missed(const std::string& key) {
+    std::lock_guard lock(mutex_);
+    survey_.forget_ghost(key);
 }
 
 bool Store::trim(const std::string& key, std::uint64_t size, std::uint32_t crc) {
@@ -109,9 +134,10 @@ bool Store::trim(const std::string& key, std::uint64_t size, std::uint32_t crc) 
         auto slot = index_.find(key);
         if (slot == index_.end() || !slot->second.object || slot->second.pins > 0) return false;
         object = slot->second.object;
-        if (object->size != size || object->crc != crc || object->has_source) return false;
+        if (object->size != size || object->crc != crc) return false;
         // The placement of this moment decides, not the one under which it became a stray.
-        if (survey_.self() == 0 || survey_.owners(*object).contains(survey_.self())) return false;
+        if (survey_.self() == 0 || survey_.owners(Held::of(*object)).contains(survey_.self()))
+            return false;
         ++counters_.trimmed;
         unlink(slot);
     }

@@ -51,6 +51,15 @@ Result<TierDirectory::NewFile> TierDirectory::create() {
     return file;
 }
 
+Result<TierDirectory::Nameless> TierDirectory::make_nameless() {
+    auto file = create();
+    if (!file.ok()) return file.take_status();
+    auto reading = open(file->name);
+    remove(file->name);
+    if (!reading.ok()) return reading.take_status();
+    return Nameless{std::move(file->fd), std::move(*reading)};
+}
+
 Status TierDirectory::publish(const std::string& temporary, const std::string& name) {
     if (::renameat(fd_.get(), temporary.c_str(), fd_.get(), name.c_str()) != 0)
         return failure("cannot rename a file", errno);

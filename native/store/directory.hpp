@@ -26,6 +26,10 @@ class TierDirectory {
     // A file under a name of its own, mode 0400: a descriptor passed out cannot be reopened to
     // write.
     Result<NewFile> create();
+    struct Nameless {
+        Fd writing, reading;  // two ways to one file
+    };
+    Result<Nameless> make_nameless();
     // Gives it its final name.
     Status publish(const std::string& temporary, const std::string& name);
     Result<Fd> open(const std::string& name) const;

@@ -49,6 +49,7 @@ Operations::Outcome Operations::get(Request& request) {
     ObjectPtr object = store_.find(message->key);
     if (!object) {
         ++counters_.missing;
+        store_.missed(message->key);
         return Answer(store_.absent(message->key));
     }
     bool descriptor = request.local && request.header.has(kDescriptor);

@@ -109,32 +109,6 @@ Result<GetMessage> GetMessage::decode(const std::string& meta) {
     return checked(std::move(message), reader, false, "get");
 }
 
-std::string FillMessage::encode() const {
-    return MetaWriter()
-        .text(key)
-        .text(path)
-        .number(identity.inode)
-        .number(identity.size)
-        .number(identity.mtime_ns)
-        .number(identity.ctime_ns)
-        .number(static_cast<std::uint8_t>(tier))
-        .take();
-}
-
-Result<FillMessage> FillMessage::decode(const std::string& meta) {
-    MetaReader reader(meta);
-    FillMessage message;
-    bool bad = false;
-    message.key = reader.text();
-    message.path = reader.text();
-    message.identity.inode = reader.number<std::uint64_t>();
-    message.identity.size = reader.number<std::uint64_t>();
-    message.identity.mtime_ns = reader.number<std::uint64_t>();
-    message.identity.ctime_ns = reader.number<std::uint64_t>();
-    message.tier = read_tier(reader, bad);
-    return checked(std::move(message), reader, bad, "fill");
-}
-
 std::string PullMessage::encode() const {
     return MetaWriter().text(key).text(from).number(static_cast<std::uint8_t>(tier)).take();
 }

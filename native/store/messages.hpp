@@ -31,20 +31,6 @@ struct GetMessage {
     static Result<GetMessage> decode(const std::string& meta);
 };
 
-// What makes a file of the shared file system the same file as before.
-struct Identity {
-    std::uint64_t inode = 0, size = 0, mtime_ns = 0, ctime_ns = 0;
-    bool operator==(const Identity&) const = default;
-};
-
-struct FillMessage {
-    std::string key, path;
-    Identity identity;
-    Tier tier = Tier::Memory;
-    std::string encode() const;
-    static Result<FillMessage> decode(const std::string& meta);
-};
-
 struct PullMessage {
     std::string key, from;
     Tier tier = Tier::Memory;

@@ -17,8 +17,10 @@ std::variant<Answer, Blocking> Operations::handle(Request request) {
             return put(request);
         case Op::Get:
             return get(request);
-        case Op::Fill:
-            return fill(request);
+        case Op::Read:
+            return files_->read(request);
+        case Op::Attributes:
+            return files_->attributes(request);
         case Op::Pull:
             return pull(request);
         case Op::List:
@@ -35,6 +37,8 @@ std::variant<Answer, Blocking> Operations::handle(Request request) {
         case Op::Stat:
         case Op::Pin:
             return about_key(request);
+        case Op::Open:
+            return opening_->handle(request);
     }
     return Answer(Status(Code::BadInput, "unknown operation"));
 }
@@ -50,37 +54,7 @@ Status Operations::fence(const std::string& key, std::span<const std::uint64_t> 
                                        "try again when the views agree");
 }
 
-// ---- fill and pull ---------------------------------------------------------------------------
-
-Operations::Outcome Operations::fill(Request& request) {
-    auto message = FillMessage::decode(request.meta);
-    if (!message.ok()) return Answer(message.take_status());
-    bool descriptor = request.local && request.header.has(kDescriptor);
-    if (ObjectPtr object = store_.find(message->key)) {
-        if (object->tier == Tier::Memory) return serve(object, {message->key}, descriptor);
-        return Blocking{lane::kDisk, [this, object, descriptor](Body&) {  // not held up by misses
-                            return serve(object, {object->key}, descriptor);
-                        }};
-    }
-    return Blocking{lane::kOpen, [this, message = *message, descriptor](Body& body) -> Answer {
-                        ObjectPtr stored = store_.find(message.key);
-                        if (!stored) {
-                            if (Status gone = store_.absent(message.key);
-                                gone.code() == Code::Dropped)
-                                return gone;
-                            auto growing = fills_->join(message, body.patience());
-                            if (!growing.ok()) return growing.take_status();
-                            if (*growing) {
-                                Answer answer;
-                                answer.body = std::move(*growing);
-                                return answer;
-                            }
-                            stored = store_.find(message.key);
-                        }
-                        if (!stored) return Status(Code::Busy, "evicted at once; try again");
-                        return serve(stored, {message.key}, descriptor);
-                    }};
-}
+// ---- pull ------------------------------------------------------------------------------------
 
 Operations::Outcome Operations::pull(Request& request) {
     auto message = PullMessage::decode(request.meta);
@@ -105,7 +79,12 @@ Result<ObjectPtr> Operations::pull_here(const PullMessage& message, Duration pat
     if (!theirs.ok()) return theirs.take_status();
     auto writer = store_.create(
         {message.key, theirs->size, message.tier, theirs->has_source, theirs->copies});
-    if (!writer.ok()) return writer.take_status();
+    if (!writer.ok()) {
+        if (writer.status().code() == Code::Full && theirs->has_source)
+            store_.let_go({theirs->key, theirs->size, theirs->crc, message.tier, theirs->copies,
+                           theirs->has_source});
+        return writer.take_status();
+    }
     Status status = exchange->read_body([&](const char* data, std::size_t size) {
         fault_point(Stage::Pull);
         return writer->append(data, size);

@@ -10,9 +10,9 @@ void Presence::set_self(std::uint64_t number) {
 }
 
 void Presence::set_placement(Ring ring, std::vector<std::uint64_t> numbers,
-                             std::uint64_t identity) {
-    replace(
-        std::make_shared<Placement>(Placement{std::move(ring), std::move(numbers), identity, 0}));
+                             std::vector<std::string> addresses, std::uint64_t identity) {
+    replace(std::make_shared<Placement>(
+        Placement{std::move(ring), std::move(numbers), std::move(addresses), identity, 0}));
 }
 
 void Presence::replace(std::shared_ptr<Placement> placement) {

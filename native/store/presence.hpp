@@ -20,7 +20,8 @@ class Presence {
     explicit Presence(Events& events) : events_(events) {}
 
     void set_self(std::uint64_t number);
-    void set_placement(Ring ring, std::vector<std::uint64_t> numbers, std::uint64_t identity);
+    void set_placement(Ring ring, std::vector<std::uint64_t> numbers,
+                       std::vector<std::string> addresses, std::uint64_t identity);
     // Null until the first view is known.
     PlacementPtr placement() const;
     std::uint64_t self() const { return self_; }

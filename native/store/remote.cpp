@@ -50,11 +50,22 @@ Result<Exchange> Remote::get(const std::string& address, const GetMessage& messa
                        patience);
 }
 
-Result<Exchange> Remote::fill(const std::string& address, const FillMessage& message,
-                              bool descriptor, Duration patience) {
-    std::uint16_t flags = descriptor ? kDescriptor : 0;
-    return client_.ask(address, {.op = Op::Fill, .flags = flags, .meta = message.encode()},
+Result<Exchange> Remote::read(const std::string& address, const FileOrder& order,
+                              Duration patience) {
+    return client_.ask(address, {.op = Op::Read, .meta = order.encode()}, patience);
+}
+
+Result<Exchange> Remote::open_file(const std::string& address, const OpenMessage& message,
+                                   Duration patience) {
+    return client_.ask(address, {.op = Op::Open, .flags = kDescriptor, .meta = message.encode()},
                        patience);
+}
+
+Result<Attributes> Remote::attributes(const std::string& address, const FileOrder& order,
+                                      Duration patience) {
+    auto exchange = client_.ask(address, {.op = Op::Attributes, .meta = order.encode()}, patience);
+    if (!exchange.ok()) return exchange.take_status();
+    return Attributes::decode(exchange->meta());
 }
 
 Result<ObjectInfo> Remote::ask_info(Op op, const std::string& address, std::string meta,

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "files/messages.hpp"
 #include "rpc/client.hpp"
 #include "store/messages.hpp"
 
@@ -23,8 +24,14 @@ class Remote {
     // The reply is there, its body still to be read (or a descriptor to be taken).
     Result<Exchange> get(const std::string& address, const GetMessage& message, bool descriptor,
                          Duration patience);
-    Result<Exchange> fill(const std::string& address, const FillMessage& message, bool descriptor,
-                          Duration patience);
+    // A file of the shared file system, from the node that owns it or is asked to; the answer's
+    // meta is its Attributes.
+    Result<Exchange> read(const std::string& address, const FileOrder& order, Duration patience);
+    // The same by descriptor, from the agent of this host: the reply brings it.
+    Result<Exchange> open_file(const std::string& address, const OpenMessage& message,
+                               Duration patience);
+    Result<Attributes> attributes(const std::string& address, const FileOrder& order,
+                                  Duration patience);
 
     Result<ObjectInfo> pull(const std::string& address, const PullMessage& message,
                             Duration patience);

@@ -64,10 +64,21 @@ Status Store::reserve(Tier which, std::uint64_t footprint) {
         ObjectPtr object = slot->second.object;
         ++counters_.evicted;
         unlink(slot);
+        survey_.let_go(Held::of(*object));
         lock.unlock();
         remove_file(*object);
         lock.lock();
     }
+}
+
+void Store::give_back(std::uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    tier(Tier::Memory).reserved -= bytes;
+    room_.notify_all();
+}
+
+Result<TierDirectory::Nameless> Store::make_nameless() {
+    return tier(Tier::Memory).directory.make_nameless();
 }
 
 // ---- writing ---------------------------------------------------------------------------------

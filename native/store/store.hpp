@@ -86,8 +86,8 @@ class Store {
     std::vector<ObjectPtr> list(const std::string& prefix, const std::string& after,
                                 std::size_t most);
 
-    // Rule 8, under the placement given last (survey.hpp says more); the first calls after a change
-    // of it take a while.
+    // Rule 8, under the placement given last (survey.hpp says more, also of ghosts); the first
+    // calls after a change of it take a while.
     void place(PlacementPtr placement);
     // For each co-owner: how many objects we both own and hold here, and their digest.
     std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> survey();
@@ -97,11 +97,22 @@ class Store {
     // Whole buckets, in their order: one at least, and no more than fit an answer.
     std::vector<Held> held_with(std::uint64_t peer, const std::vector<std::uint32_t>& buckets);
     std::vector<Held> strays(std::size_t most, const std::string& after);
+    // Also what was evicted and still counts.
     std::optional<Held> held(const std::string& key);
+    // An object that has a source and finds no room here: it counts as evicted.
+    void let_go(const Held& held);
+    // Somebody asked for an object that is not here; if it counted as evicted, it no longer does.
+    void missed(const std::string& key);
     // Removes exactly that object, without a tombstone, if we do not own it and it is not pinned.
     bool trim(const std::string& key, std::uint64_t size, std::uint32_t crc);
     // Gives the object as it is then; null if it is no longer here.
     ObjectPtr raise_copies(const ObjectPtr& object, std::uint16_t copies);
+
+    // For files that are no objects (files/spares.hpp): room in the memory tier, and a file without
+    // a name, mode 0400, that goes with its last descriptor. The room is given back by hand.
+    Status set_aside(std::uint64_t bytes) { return reserve(Tier::Memory, bytes); }
+    void give_back(std::uint64_t bytes);
+    Result<TierDirectory::Nameless> make_nameless();
 
     // Reads an object again and compares; a bad copy is dropped and counted.
     Status verify(const ObjectPtr& object);

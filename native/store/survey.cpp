@@ -9,8 +9,8 @@ std::size_t Survey::bucket_of(const std::string& key) {
     return xxh3_64(key) >> 58;
 }
 
-std::uint64_t Survey::digest_of(const Object& object) {
-    return xxh3_64(object.key + MetaWriter().number(object.size).number(object.crc).take());
+std::uint64_t Survey::digest_of(const Held& held) {
+    return xxh3_64(held.key + MetaWriter().number(held.size).number(held.crc).take());
 }
 
 void Survey::restart(PlacementPtr placement) {
@@ -21,6 +21,7 @@ void Survey::restart(PlacementPtr placement) {
     complete_ = self() == 0;
     shared_.clear();
     strays_.clear();
+    ghosts_.clear();
     short_of_nodes_ = 0;
 }
 
@@ -35,6 +36,7 @@ bool Survey::counted(const std::string& key) const {
 }
 
 void Survey::added(const ObjectPtr& object) {
+    forget_ghost(object->key);
     if (counted(object->key)) change(object, true);
 }
 
@@ -42,13 +44,27 @@ void Survey::removed(const ObjectPtr& object) {
     if (counted(object->key)) change(object, false);
 }
 
-Owners Survey::owners(const Object& object) const {
-    return placement_ ? placement_->owners(object.key, object.copies) : Owners();
+void Survey::let_go(const Held& held) {
+    if (!counted(held.key)) return;
+    Owners all = owners(held);
+    if (!held.has_source || held.copies < 2 || !all.contains(self())) return;
+    if (ghosts_.emplace(held.key, held).second) share(held, all, true);
+}
+
+void Survey::forget_ghost(const std::string& key) {
+    auto ghost = ghosts_.find(key);
+    if (ghost == ghosts_.end()) return;
+    share(ghost->second, owners(ghost->second), false);
+    ghosts_.erase(ghost);
+}
+
+Owners Survey::owners(const Held& held) const {
+    return placement_ ? placement_->owners(held.key, held.copies) : Owners();
 }
 
 void Survey::change(const ObjectPtr& object, bool add) {
-    if (object->has_source) return;
-    Owners all = owners(*object);
+    Held held = Held::of(*object);
+    Owners all = owners(held);
     if (!all.contains(self())) {
         if (add)
             strays_[object->key] = object;
@@ -56,11 +72,16 @@ void Survey::change(const ObjectPtr& object, bool add) {
             strays_.erase(object->key);
         return;
     }
-    if (all.count < object->copies && *all.begin() == self())
+    // A file that lacks a copy can still be had; it is not at risk.
+    if (all.count < held.copies && *all.begin() == self() && !held.has_source)
         short_of_nodes_ += add ? 1 : std::uint64_t(-1);
-    std::uint64_t digest = digest_of(*object);
-    std::size_t bucket = bucket_of(object->key);
-    for (std::uint64_t other : all) {
+    share(held, all, add);
+}
+
+void Survey::share(const Held& held, const Owners& owners, bool add) {
+    std::uint64_t digest = digest_of(held);
+    std::size_t bucket = bucket_of(held.key);
+    for (std::uint64_t other : owners) {
         if (other == self()) continue;
         auto entry = shared_.try_emplace(other).first;
         auto& [count, together, buckets] = entry->second;

@@ -1,5 +1,9 @@
 // What a node holds, as its co-owners see it (rule 8): which objects it shares with whom, and which
-// are not its own to keep. Objects that have a source are left out.
+// are not its own to keep.
+//
+// An object that has a source may be evicted. It then stays counted as a *ghost*, so that co-owners
+// do not send it to and fro; until it is stored again, dropped, or the placement changes, or until
+// somebody who never had it asks us for it in vain.
 //
 // It follows what comes and goes, so asking costs nothing. After a change of placement everything
 // is counted anew, in the order of keys and a page at a time: what comes or goes behind the count
@@ -24,8 +28,10 @@ struct Held {
     Tier tier = Tier::Memory;
     std::uint16_t copies = 1;
 
+    bool has_source = false;
+
     static Held of(const Object& object) {
-        return {object.key, object.size, object.crc, object.tier, object.copies};
+        return {object.key, object.size, object.crc, object.tier, object.copies, object.has_source};
     }
 };
 
@@ -34,7 +40,7 @@ class Survey {
     static constexpr std::size_t kBuckets = 64;  // by the top 6 bits of the key's hash
     static std::size_t bucket_of(const std::string& key);
     // The same for equal objects only.
-    static std::uint64_t digest_of(const Object& object);
+    static std::uint64_t digest_of(const Held& held);
 
     struct Shared {  // with one member: how many, the xor of their digests, and that by bucket
         std::uint64_t count = 0, digest = 0;
@@ -52,24 +58,31 @@ class Survey {
     void added(const ObjectPtr& object);
     void removed(const ObjectPtr& object);
 
+    // An object left, or could not enter, for want of room.
+    void let_go(const Held& held);
+    void forget_ghost(const std::string& key);
+    const std::map<std::string, Held>& ghosts() const { return ghosts_; }
+
     // Of an object, in the placement that is surveyed; nobody if there is none.
-    Owners owners(const Object& object) const;
+    Owners owners(const Held& held) const;
     std::uint64_t self() const { return placement_ ? placement_->self : 0; }
 
     const std::map<std::uint64_t, Shared>& shared() const { return shared_; }
-    // How many objects we own first that want more copies than there are nodes.
+    // How many objects without a source we own first that want more copies than there are nodes.
     std::uint64_t short_of_nodes() const { return short_of_nodes_; }
     const std::map<std::string, ObjectPtr>& strays() const { return strays_; }
 
   private:
     bool counted(const std::string& key) const;
     void change(const ObjectPtr& object, bool add);
+    void share(const Held& held, const Owners& owners, bool add);
 
     PlacementPtr placement_;
     bool begun_ = false, complete_ = true;  // without a placement there is nothing to count
     std::string reached_;
     std::map<std::uint64_t, Shared> shared_;  // by the number of the other member
     std::map<std::string, ObjectPtr> strays_;
+    std::map<std::string, Held> ghosts_;
     std::uint64_t short_of_nodes_ = 0;
 };
 

@@ -98,13 +98,6 @@ class Client:
         A read-only descriptor and the size where the agent can pass one, else the bytes.
         """
 
-    def fill(self, address: str, key: bytes, path: bytes, identity: tuple[int, int, int, int], tier: Tier = ..., deadline: float = 5.0) -> bytes:
-        """
-        Bytes of a file that the agent reads once and keeps under `key`.
-
-        `identity` is inode, size, mtime and ctime in ns, as the caller saw them.
-        """
-
     def pull(self, address: str, key: bytes, source: str, tier: Tier = ..., deadline: float = 5.0) -> ObjectInfo:
         """Make the agent copy an object from the agent at `source`."""
 
@@ -133,6 +126,51 @@ class Client:
 
     def close(self) -> None:
         """Close the connections that are idle; the next request opens new ones."""
+
+    def read(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, deadline: float = 5.0) -> bytes:
+        """
+        A file below `root`, from the agent's copy or read by it once and kept.
+
+        `validate`: the agent looks at the file first. Files of more than `largest` bytes, and all that is no regular file, raise NotCached; what changed less than `settled_ns` ago is served but not kept.
+        """
+
+    def read_into(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, out: Buffer, deadline: float = 5.0) -> int:
+        """The same into a buffer; gives the size of the file."""
+
+    def attributes(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, deadline: float = 5.0) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
+        """
+        What `read` would give the attributes of; the file is not opened.
+
+        mode, uid, gid, nlink, inode, device, size, blocks, then atime, mtime and ctime in ns.
+        """
+
+    def open_file(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, on_failure: int, deadline: float = 5.0) -> tuple[int, tuple[int, int, int, int, int, int, int, int, int, int, int]]:
+        """
+        A read-only descriptor of a file and its attributes, from the agent of this host.
+
+        The agent has it already, reads it if it owns it, or asks its owners. When one fails, `on_failure` 0 (abort) raises Unavailable, 1 (redirect) NotCached, and 2 (recache) goes on to the next. The descriptor is the caller's to close.
+        """
+
+class Trust:
+    """
+    Which members to ask for files, and how long to wait for each.
+
+    One whose connection fails, or that is late `strikes` times in a row, is left alone for `avoid` seconds. `now` is the caller's clock.
+    """
+
+    def __init__(self, strikes: int, avoid: float, file_deadline: float, deadline: float) -> None: ...
+
+    def trusts(self, member: int, now: float) -> bool:
+        """Whether to ask it; if not, it failed a moment ago."""
+
+    def deadline(self, member: int) -> float:
+        """How long its first byte may take, in seconds."""
+
+    def answered(self, member: int, seconds: float) -> None:
+        """It answered, after so long."""
+
+    def failed(self, member: int, late: bool, now: float) -> None:
+        """It missed its deadline, or its connection failed."""
 
 def status_codes() -> dict[str, int]:
     """Numbers of the failures on the wire, by the name of their exception."""
@@ -176,9 +214,10 @@ class Agent:
     def set_self(self, number: int) -> None:
         """The number of the member that this agent is."""
 
-    def set_placement(self, ring: Ring, numbers: Sequence[int], identity: int) -> None:
+    def set_placement(self, ring: Ring, numbers: Sequence[int], addresses: Sequence[str], identity: int) -> None:
         """
-        Where objects belong from now on: numbers[i] is the member on ring.nodes[i].
+        Where objects belong from now on: numbers[i] is the member on ring.nodes[i], and
+        addresses[i] is where it lives.
         """
 
     def beat(self) -> None:
@@ -204,13 +243,13 @@ class Agent:
         Copy an object from another agent. Ends as an event `pulled` or `failed`.
         """
 
-    def next_event(self) -> tuple[Literal['answered'], int, int, int, bytes] | tuple[Literal['heard'], int, int, bytes] | tuple[Literal['reply'], int, bytes] | tuple[Literal['pulled'], int, int] | tuple[Literal['failed'], int, str, str] | None:
+    def next_event(self) -> tuple[Literal['answered'], int, int, int, bytes] | tuple[Literal['heard'], int, int, bytes] | tuple[Literal['reply'], int, bytes] | tuple[Literal['pulled'], int, int] | tuple[Literal['doubted'], int] | tuple[Literal['failed'], int, str, str] | None:
         """
         What happened next, or None:
 
         answered, ticket, age of its Python loop in ms, identity of its view, news;
         heard, identity, number of the sender, news: a probe that tells us something;
-        reply, ticket, message; pulled, ticket, size; failed, ticket, name of the error, text.
+        reply, ticket, message; pulled, ticket, size; doubted, number of a member that failed us; failed, ticket, name of the error, text.
         """
 
     def survey(self) -> dict[int, tuple[int, int]]:
@@ -260,6 +299,25 @@ class Agent:
         Keys that were dropped elsewhere: their objects go, and never come back.
 
         Gives how many were new.
+        """
+
+    def refresh_files(self, prefix: bytes) -> int:
+        """
+        Forget what is known of a path and of all below it; gives of how many files.
+
+        The next reader of each makes the agent look at it; a copy of a file that did not change is used again.
+        """
+
+    def distrust_files(self) -> None:
+        """
+        Look at every file again before its copy is next used: this node was away.
+        """
+
+    def set_files(self, strikes: int, avoid: float, file_deadline: float, deadline: float, spare_bytes: int) -> None:
+        """
+        How to fetch files of others for programs of this node.
+
+        A member whose connection fails, or that misses its deadline `strikes` times in a row, is left alone for `avoid` seconds. The deadline is four times the slowest answer that it gave, between `file_deadline` and `deadline`. `spare_bytes` of the memory tier, and at most an eighth of it, are kept ready for what is fetched.
         """
 
 class Held:

@@ -6,7 +6,8 @@ Grouped by what a handler would do::
     ├── BadInput              fix the call: argument, key, setting or file is wrong     (ValueError)
     │   └── KeyExists         the key holds other bytes: choose another key
     ├── NotFound              nobody has it, nobody who might have had it was lost     (LookupError)
-    │   └── Dropped           it was dropped, and that is final
+    │   ├── Dropped           it was dropped, and that is final
+    │   └── NotCached         the shared file system has it: read it there
     ├── TryAgain              the same call may succeed later                      (ConnectionError)
     │   ├── Unavailable       nodes that may hold it cannot be reached
     │   ├── NotEnoughNodes    fewer nodes answer than copies are wanted
@@ -52,6 +53,10 @@ class NotFound(HoldfastError, LookupError):
 
 class Dropped(NotFound):
     """The object was dropped; its key is never used again."""
+
+
+class NotCached(NotFound):
+    """No agent serves this file; what it is, or why not, the shared file system tells."""
 
 
 class TryAgain(HoldfastError, ConnectionError):

@@ -66,8 +66,9 @@ def start(tmp_path: Path) -> Iterator[Callable[[int], list[Node]]]:
 
 def agree(nodes: list[Node], identity: int = 7) -> None:
     ring = _core.Ring([node.name for node in nodes], 50)
+    addresses = [node.address for node in nodes]
     for node in nodes:
-        node.core.set_placement(ring, [one.number for one in nodes], identity)
+        node.core.set_placement(ring, [one.number for one in nodes], addresses, identity)
 
 
 def test_a_probe_is_answered_without_python(start: Callable[[int], list[Node]]) -> None:
@@ -127,8 +128,11 @@ def test_what_is_too_long_is_refused_at_once(start: Callable[[int], list[Node]])
         a.core.set_news(os.urandom(40_000))
     with pytest.raises(errors.BadInput, match="news of"):
         a.core.probe(1, a.address, "", os.urandom(40_000), PATIENCE)
-    with pytest.raises(errors.BadInput, match="each has one"):
-        a.core.set_placement(_core.Ring(["a", "b"], 5), [1], 1)
+    ring = _core.Ring(["a", "b"], 5)
+    with pytest.raises(errors.BadInput, match=r"1 members .* each has one"):
+        a.core.set_placement(ring, [1], ["tcp:127.0.0.1:1", "tcp:127.0.0.1:2"], 1)
+    with pytest.raises(errors.BadInput, match=r"1 members .* each has one"):
+        a.core.set_placement(ring, [1, 2], ["tcp:127.0.0.1:1"], 1)
 
 
 def owners(nodes: list[Node], key: bytes, copies: int) -> list[Node]:

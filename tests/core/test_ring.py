@@ -25,6 +25,19 @@ def test_both_rings_agree_on_every_key(nodes: list[str], points: int, keys: list
             assert python.owners(key, count) == native.owners(key, count)
 
 
+@given(names, st.binary(max_size=40), st.binary(max_size=40))
+def test_what_follows_a_zero_byte_does_not_count(nodes: list[str], key: bytes, tail: bytes) -> None:
+    for made in (ring.Ring(nodes, 8), _core.Ring(nodes, 8)):
+        assert made.owners(key + b"\0" + tail, 3) == made.owners(key + b"\0", 3)
+        assert made.owners(key, 3) == made.owners(key.partition(b"\0")[0], 3)
+
+
+def test_keys_stay_where_they_were() -> None:
+    nodes = [f"node-{i}" for i in range(8)]
+    for made in (ring.Ring(nodes), _core.Ring(nodes)):
+        assert made.owners(b"key", 3) == ["node-1", "node-6", "node-7"]
+
+
 @given(names, st.randoms(use_true_random=False), st.binary(max_size=40))
 def test_the_order_of_names_does_not_matter(
     nodes: list[str], rng: random.Random, key: bytes

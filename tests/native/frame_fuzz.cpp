@@ -31,11 +31,11 @@ int parse(const std::string& meta) {
 }
 
 int parse_all(const std::string& meta) {
-    return parse<PutMessage>(meta) + parse<GetMessage>(meta) + parse<FillMessage>(meta) +
-           parse<PullMessage>(meta) + parse<DropMessage>(meta) + parse<KeyMessage>(meta) +
-           parse<PinMessage>(meta) + parse<ListMessage>(meta) + parse<CallMessage>(meta) +
-           parse<ProbeMessage>(meta) + parse<ProbeReply>(meta) + parse<ObjectInfo>(meta) +
-           parse<ListReply>(meta);
+    return parse<PutMessage>(meta) + parse<GetMessage>(meta) + parse<PullMessage>(meta) +
+           parse<DropMessage>(meta) + parse<KeyMessage>(meta) + parse<PinMessage>(meta) +
+           parse<ListMessage>(meta) + parse<CallMessage>(meta) + parse<ProbeMessage>(meta) +
+           parse<ProbeReply>(meta) + parse<ObjectInfo>(meta) + parse<ListReply>(meta) +
+           parse<FileOrder>(meta) + parse<OpenMessage>(meta) + parse<Attributes>(meta);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/crc32c.hpp"
+#include "files/messages.hpp"
 #include "rpc/frame.hpp"
 #include "store/messages.hpp"
 
@@ -20,14 +21,13 @@ struct Sample {
 // `owner` is who must own what is put and dropped.
 inline std::vector<Sample> samples(std::uint64_t owner = 1) {
     PutMessage put{"key", Tier::Disk, {owner, ~owner, 7}, {"tcp:127.0.0.1:1", "unix:/nowhere"}};
-    FillMessage fill{"key", "/nowhere/file", {1, 2, 3, 4}, Tier::Memory};
+    FileOrder order{"/nowhere", "/nowhere/file", Tier::Memory, 2, true, 1 << 20, 0};
     ListReply list;
     list.objects = {{"a", 1, 2, Tier::Memory, false, 1, 0}, {"b", 3, 4, Tier::Disk, true, 2, 5}};
     return {
         {Op::Put, put.encode(), "some bytes"},
         {Op::Put, PutMessage{"key", Tier::Memory, {owner}}.encode(), "some bytes"},
         {Op::Get, GetMessage{"key", 5, 10}.encode(), ""},
-        {Op::Fill, fill.encode(), ""},
         {Op::Pull, PullMessage{"key", "tcp:127.0.0.1:1"}.encode(), ""},
         {Op::Stat, KeyMessage{"key"}.encode(), ""},
         {Op::List, ListMessage{"prefix", "after"}.encode(), ""},
@@ -40,6 +40,10 @@ inline std::vector<Sample> samples(std::uint64_t owner = 1) {
         {Op::Probe, ProbeReply{1, 2, "news"}.encode(), ""},
         {Op::Get, ObjectInfo{"key", 1, 2, Tier::Disk, true, 3, 4}.encode(), ""},
         {Op::List, list.encode(), ""},
+        {Op::Read, order.encode(), ""},
+        {Op::Open, OpenMessage{OnFailure::Redirect, order}.encode(), ""},
+        {Op::Attributes, order.encode(), ""},
+        {Op::Attributes, Attributes{.mode = 1, .inode = 2, .ctime_ns = 3}.encode(), ""},
     };
 }
 

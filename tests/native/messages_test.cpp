@@ -1,6 +1,7 @@
 // The metas of all operations: written and read back; cut short, prolonged or absurd: refused.
 #include "store/messages.hpp"
 
+#include "files/messages.hpp"
 #include "rpc/wire.hpp"
 #include "support.hpp"
 
@@ -24,7 +25,6 @@ void check_exact(const Message& message) {
 
 TEST_CASE("every message is read back, whole or not at all") {
     check_exact(GetMessage{"key", 7, 9});
-    check_exact(FillMessage{"key", "/a/path", {1, 2, 3, 4}, Tier::Disk});
     check_exact(PullMessage{"key", "tcp:1.2.3.4:5", Tier::Disk});
     check_exact(DropMessage{"key", {1, 2, ~std::uint64_t{0}}});
     check_exact(KeyMessage{std::string("k\0\xff", 3)});
@@ -34,6 +34,8 @@ TEST_CASE("every message is read back, whole or not at all") {
     check_exact(ProbeMessage{1, 2, 3, "tcp:1.2.3.4:5", std::string("n\0", 2)});
     check_exact(ProbeReply{1, 2, "news"});
     check_exact(ObjectInfo{"key", 1, 2, Tier::Disk, true, 3, 4});
+    check_exact(FileOrder{"/root", "/root/a", Tier::Disk, 2, true, 5, 6});
+    check_exact(Attributes{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
 }
 
 TEST_CASE("a put lists its owners, up to the limit, and never more addresses than those") {
@@ -88,4 +90,52 @@ TEST_CASE("keys, tiers and choices outside their limits are refused") {
     CHECK(PinMessage::decode(pin_2).status().code() == Code::Damaged);
     auto endless = MetaWriter().number(~std::uint32_t{0}).take() + "text";
     CHECK(KeyMessage::decode(endless).status().code() == Code::Damaged);
+}
+
+TEST_CASE("an order names absolute paths and a number of copies, or it is refused") {
+    FileOrder order{"/root", "/root/a"};
+    auto code = [&] {
+        auto decoded = FileOrder::decode(order.encode());
+        return decoded.ok() ? Code::Ok : decoded.status().code();
+    };
+    CHECK(code() == Code::Ok);
+    for (std::size_t copies : {std::size_t{0}, kMaxCopies + 1}) {
+        order.copies = static_cast<std::uint16_t>(copies);
+        CHECK(code() == Code::BadInput);
+    }
+    order.copies = kMaxCopies;
+    CHECK(code() == Code::Ok);
+    for (std::string path : {std::string(), std::string("a"), std::string("/root/a\0b", 9)}) {
+        CHECK(FileOrder::decode(FileOrder{"/root", path}.encode()).status().code() ==
+              Code::BadInput);
+        CHECK(FileOrder::decode(FileOrder{path, "/root/a"}.encode()).status().code() ==
+              Code::BadInput);
+    }
+}
+
+TEST_CASE("only plain paths below the root are cached") {
+    auto below = [](const std::string& root, const std::string& path) {
+        auto found = FileOrder{root, path}.below_root();
+        if (!found.ok()) CHECK(found.status().code() == Code::NotCached);
+        return found.ok() ? *found : "<" + std::to_string(found.ok()) + ">";
+    };
+    CHECK(below("/root", "/root/a/b") == "a/b");
+    CHECK(below("/", "/a") == "a");
+    CHECK(below("/root", "/root/..a/...") == "..a/...");
+    for (const char* path : {"/root", "/root/", "/rooted/a", "/root/a/", "/root//a", "/root/./a",
+                             "/root/a/..", "/root/../root/a", "/other/a"})
+        CHECK(below("/root", path) == "<0>");
+    // The key must hold the path, what comes before it and the identity.
+    CHECK(below("/", "/" + std::string(kMaxKey - 39, 'a')).size() == kMaxKey - 39);
+    CHECK(below("/", "/" + std::string(kMaxKey - 38, 'a')) == "<0>");
+}
+
+TEST_CASE("a file has one key for each of its versions") {
+    std::string key = file_key("/a", {1, 2, 3, 4});
+    CHECK(key.size() == 5 + 2 + 1 + 32);
+    CHECK(key.starts_with(file_prefix("/a")));
+    CHECK(file_prefix("/a") == std::string("@file/a\0", 8));
+    for (Identity other :
+         {Identity{9, 2, 3, 4}, Identity{1, 9, 3, 4}, Identity{1, 2, 9, 4}, Identity{1, 2, 3, 9}})
+        CHECK(file_key("/a", other) != key);
 }

@@ -65,3 +65,16 @@ TEST_CASE("when a node leaves, only its keys move") {
         CHECK(was == is);
     }
 }
+
+TEST_CASE("what follows a zero byte does not count in a key") {
+    Ring ring(names(8), 64);
+    using namespace std::string_literals;
+    for (int i = 0; i < 200; ++i) {
+        std::string key = "key" + std::to_string(i);
+        auto found = owners(ring, key, 3);
+        for (auto& version : {"\0"s, "\0one"s, "\0two\0three"s})
+            CHECK(owners(ring, key + version, 3) == found);
+    }
+    // As they were before: by the hash of the whole key.
+    CHECK(owners(ring, "key-0", 3) == std::vector<std::string>{"node4", "node5", "node1"});
+}

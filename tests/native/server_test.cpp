@@ -32,7 +32,7 @@ class Echo : public Handler {
   public:
     std::variant<Answer, Blocking> handle(Request request) override {
         Answer answer;
-        if (request.header.op == Op::Fill) {
+        if (request.header.op == Op::Read) {
             answer.body = std::shared_ptr<Growing>(stuck);
         } else {
             answer.meta = request.meta;
@@ -170,7 +170,7 @@ TEST_CASE("connections that rest or stop halfway are closed") {
 TEST_CASE("one who leaves while its file does not grow costs nothing more") {
     EchoServer server({.job_key = kKey});
     Fd waiting = raw_connection(server.address);
-    send_all(waiting.get(), frame({.op = Op::Fill}, ""));
+    send_all(waiting.get(), frame({.op = Op::Read}, ""));
     CHECK(eventually([&] { return server.echo.stuck->waits == 1; }));
     waiting.reset();
     CHECK(eventually([&] { return server.server.traffic().connections == 0; }));

@@ -142,15 +142,17 @@ Node::Node(std::uint64_t memory, std::uint64_t disk, const std::string& listen)
 Node::~Node() = default;
 
 void agree(const std::vector<Node*>& nodes, std::uint64_t identity) {
-    std::map<std::string, std::uint64_t> members;  // in the order of the ring's nodes
-    for (Node* node : nodes) members[node->name()] = node->number;
-    std::vector<std::string> names;
+    std::map<std::string, Node*> members;  // in the order of the ring's nodes
+    for (Node* node : nodes) members[node->name()] = node;
+    std::vector<std::string> names, addresses;
     std::vector<std::uint64_t> numbers;
-    for (auto& [name, number] : members) {
+    for (auto& [name, node] : members) {
         names.push_back(name);
-        numbers.push_back(number);
+        numbers.push_back(node->number);
+        addresses.push_back(node->tcp);
     }
-    for (Node* node : nodes) node->agent().set_placement(Ring(names, 16), numbers, identity);
+    for (Node* node : nodes)
+        node->agent().set_placement(Ring(names, 16), numbers, addresses, identity);
 }
 
 std::string key_of(const std::vector<Node*>& owners, const std::string& stem) {
@@ -187,8 +189,8 @@ Result<std::string> get(Remote& remote, const std::string& address, const GetMes
     return body_of(remote.get(address, message, false, kPatience));
 }
 
-Result<std::string> fill(Remote& remote, const std::string& address, const FillMessage& message) {
-    return body_of(remote.fill(address, message, false, kPatience));
+Result<std::string> read(Remote& remote, const std::string& address, const FileOrder& order) {
+    return body_of(remote.read(address, order, kPatience));
 }
 
 Fd raw_connection(const std::string& text) {

@@ -95,7 +95,7 @@ Status put(Remote& remote, const std::vector<Node*>& owners, const std::string& 
 
 // All of an object through a client.
 Result<std::string> get(Remote& remote, const std::string& address, const GetMessage& message);
-Result<std::string> fill(Remote& remote, const std::string& address, const FillMessage& message);
+Result<std::string> read(Remote& remote, const std::string& address, const FileOrder& order);
 Result<std::string> body_of(Result<Exchange> exchange);
 
 // A connection on which a test writes what it likes.

@@ -95,6 +95,8 @@ class Members:
                 _, identity, sender, news = event
                 entries = decode(news) if news else []
                 self._membership(swim.Heard(entries, identity, sender), time.monotonic())
+            elif event[0] == "doubted":
+                self.doubt(event[1])
             else:
                 self._waiting.pop(event[1])(event[0], event[2:])
 
@@ -104,7 +106,7 @@ class Members:
         self._membership(swim.Exchanged(entries), time.monotonic())
 
     def doubt(self, member: int) -> None:
-        """Suspect a member that failed a client of ours."""
+        """Suspect a member that failed a client of ours, or our core for one."""
         self._membership(swim.Doubt(member), time.monotonic())
 
     def leave(self) -> None:
@@ -160,7 +162,7 @@ class Members:
         """Put who lives now into force."""
         self._identity = self.view.identity
         owners = Owners(self.view, self.settings.virtual_nodes)
-        self._core.set_placement(owners.ring, owners.numbers, owners.identity)
+        self._core.set_placement(owners.ring, owners.numbers, owners.addresses, owners.identity)
         self._restoring(restoring.Viewed(owners, self.view.live()), time.monotonic())
 
     def _probe(self, probe: swim.Probe) -> None:

@@ -24,6 +24,11 @@ class Owners:
         """The member on each node of the ring, in the ring's order of nodes."""
         return [self._on_node[node].number for node in self.ring.nodes]
 
+    @property
+    def addresses(self) -> list[str]:
+        """Where each of those lives."""
+        return [self._on_node[node].address for node in self.ring.nodes]
+
     def of(self, key: bytes, copies: int) -> list[Member]:
         """Return the owners of `key`, first to last; fewer than `copies` if fewer live."""
         return [self._on_node[node] for node in self.ring.owners(key, copies)]

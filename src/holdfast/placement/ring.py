@@ -3,6 +3,8 @@
 Each node stands on a circle of 2^64 positions at many points, its *virtual nodes*; a key belongs
 to the first node clockwise of its hash, its further copies to the next distinct ones. When a node
 goes, only its own keys move, in small shares to many others.
+
+What follows the first zero byte of a key does not count: versions of one thing live together.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ class Ring:
 
     def owners(self, key: bytes, count: int = 1) -> list[str]:
         """Return the first `count` distinct nodes for `key`, fewer if there are fewer."""
-        start = bisect_left(self._positions, xxh3_64(key))
+        start = bisect_left(self._positions, xxh3_64(key.split(b"\0", 1)[0]))
         found: list[str] = []
         for step in range(len(self._owners)):
             if len(found) >= count:

@@ -1,4 +1,4 @@
-#include "store/fill.hpp"
+#include "files/fill.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,16 +13,6 @@ namespace holdfast {
 namespace {
 
 constexpr std::size_t kPiece = 256 << 10;
-
-std::uint64_t nanoseconds(const timespec& time) {
-    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u +
-           static_cast<std::uint64_t>(time.tv_nsec);
-}
-
-Identity identity_of(const struct stat& info) {
-    return {info.st_ino, static_cast<std::uint64_t>(info.st_size), nanoseconds(info.st_mtim),
-            nanoseconds(info.st_ctim)};
-}
 
 }  // namespace
 
@@ -55,43 +45,37 @@ void Fill::opened(Status status) {
     opened_.notify_all();
 }
 
-Status Fill::open(Store& store, const FillMessage& message) {
-    source_.reset(::open(message.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-    if (!source_) {
-        Code code = errno == ENOENT ? Code::NotFound : Code::Damaged;
-        if (errno == EACCES || errno == EPERM) code = Code::Refused;
-        return system_failure(code, "cannot open " + message.path, errno);
-    }
-    struct stat info{};
-    if (::fstat(source_.get(), &info) != 0)
-        return system_failure(Code::Damaged, "cannot stat " + message.path, errno);
-    if (!S_ISREG(info.st_mode))
-        return Status(Code::BadInput, message.path + " is not a regular file");
-    if (identity_of(info) != message.identity)
-        return Status(
-            Code::BadInput,
-            message.path + " is not the file that was asked for: it changed; stat it again");
-    device_ = info.st_dev;
-    auto writer = store.create({message.key, message.identity.size, message.tier, true, 1});
+Status Fill::open(Store& store, const Source& source) {
+    auto input = open_place(source.place);
+    if (!input.ok()) return input.take_status();
+    input_ = std::move(*input);
+    std::uint64_t size = source.place.attributes.size;
+    auto writer = store.create({source.key, size, source.tier, true, source.copies});
     if (!writer.ok()) return writer.take_status();
     if (writer->compares())
-        return Status(Code::Busy, "'" + message.key + "' was stored at this moment; try again");
+        return Status(Code::Busy, "'" + source.key + "' was stored at this moment; try again");
     auto file = writer->reopen();
     if (!file.ok()) return file.take_status();
     writer_.emplace(std::move(*writer));
-    file_ = {std::make_shared<const Fd>(std::move(*file)), 0, message.identity.size,
-             message.tier == Tier::Disk};
+    file_ = {std::make_shared<const Fd>(std::move(*file)), 0, size, source.tier == Tier::Disk};
     return {};
 }
 
-void Fill::run(const Identity& expected) {
+bool Fill::unchanged(const Attributes& before) const {
+    struct stat info{};
+    if (::fstat(input_.get(), &info) != 0) return false;
+    auto after = Attributes::of(info);
+    return after.identity() == before.identity() && after.device == before.device;
+}
+
+void Fill::run(const Source& source) {
     std::unique_ptr<char, decltype(&std::free)> piece(
         static_cast<char*>(std::aligned_alloc(4096, kPiece)), &std::free);
     Status failed;
-    for (std::uint64_t at = 0; at < expected.size && failed.ok();) {
-        auto got =
-            ::pread(source_.get(), piece.get(), std::min<std::uint64_t>(kPiece, expected.size - at),
-                    static_cast<off_t>(at));
+    std::uint64_t size = source.place.attributes.size;
+    for (std::uint64_t at = 0; at < size && failed.ok();) {
+        auto got = ::pread(input_.get(), piece.get(), std::min<std::uint64_t>(kPiece, size - at),
+                           static_cast<off_t>(at));
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) {
             failed = Status(Code::Damaged, got == 0 ? "the file became shorter" : "read error");
@@ -106,17 +90,18 @@ void Fill::run(const Identity& expected) {
         writer_.reset();
         return end(true, 0);
     }
-    struct stat after{};
     std::uint32_t crc = writer_->crc();
     // Readers get what the shared file system gave; only what cannot have changed meanwhile is
     // kept.
-    if (::fstat(source_.get(), &after) == 0 && identity_of(after) == expected &&
-        after.st_dev == device_) {
+    if (source.keep && unchanged(source.place.attributes)) {
         auto kept = writer_->commit(crc);
-        if (!kept.ok()) log_warning("fill not kept: " + kept.status().message());
+        if (!kept.ok())
+            log_warning("fill not kept: " + kept.status().message());
+        else if (source.kept)
+            source.kept();
     }
     writer_.reset();
-    source_.reset();
+    input_.reset();
     end(false, crc);
 }
 
@@ -145,12 +130,12 @@ void Fill::end(bool failed, std::uint32_t crc) {
     for (auto& waiter : ready) waiter.wake();
 }
 
-Result<std::shared_ptr<Growing>> Fills::join(const FillMessage& message, Duration patience) {
+Result<std::shared_ptr<Growing>> Fills::join(Source source, Duration patience) {
     std::shared_ptr<Fill> fill;
     bool first = false;
     {
         std::lock_guard lock(mutex_);
-        auto& entry = running_[message.key];
+        auto& entry = running_[source.key];
         if (!entry) {
             entry = std::make_shared<Fill>();
             first = true;
@@ -162,22 +147,23 @@ Result<std::shared_ptr<Growing>> Fills::join(const FillMessage& message, Duratio
         Status status = fill->wait_until_open(patience);
         if (status.ok()) return std::shared_ptr<Growing>(fill);
         // The one we joined may have found it stored by the fill before.
-        if (store_.find(message.key)) return std::shared_ptr<Growing>();
+        if (store_.find(source.key)) return std::shared_ptr<Growing>();
         return status;
     }
     // The last fill may have ended between the caller's look and ours.
-    bool stored = store_.find(message.key) != nullptr;
+    bool stored = store_.find(source.key) != nullptr;
     Status status =
-        stored ? Status(Code::Busy, "stored meanwhile; try again") : fill->open(store_, message);
-    if (!status.ok()) finish(message.key);
+        stored ? Status(Code::Busy, "stored meanwhile; try again") : fill->open(store_, source);
+    if (!status.ok()) finish(source.key);
     fill->opened(status);
     if (stored) return std::shared_ptr<Growing>();
     if (!status.ok()) return status;
     ++counters_.started;
-    pool_.run(lane_, [this, fill, key = message.key, identity = message.identity] {
-        fill->run(identity);
+    // Shared, since what the pool runs must be copyable.
+    pool_.run(lane_, [this, fill, source = std::make_shared<const Source>(std::move(source))] {
+        fill->run(*source);
         counters_.bytes += fill->progress().bytes;
-        finish(key);
+        finish(source->key);
     });
     return std::shared_ptr<Growing>(fill);
 }

@@ -1,9 +1,10 @@
 // Read-through from the shared file system: one fill per object however many ask, served while it
-// is being stored, kept only if the file stayed the same from before the first byte to after the
-// last.
+// is being stored, kept only if the file stayed the same from before the first look to after the
+// last byte.
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,12 +13,22 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "files/resolve.hpp"
 #include "rpc/handler.hpp"
 #include "rpc/pool.hpp"
-#include "store/messages.hpp"
 #include "store/store.hpp"
 
 namespace holdfast {
+
+// What is to be read, and what becomes of it.
+struct Source {
+    std::string key;
+    Place place;
+    Tier tier = Tier::Memory;
+    std::uint16_t copies = 1;
+    bool keep = true;
+    std::function<void()> kept = {};  // called when it was
+};
 
 // One fill in progress. Thread-safe.
 class Fill : public Growing {
@@ -31,14 +42,14 @@ class Fill : public Growing {
 
   private:
     friend class Fills;
-    Status open(Store& store, const FillMessage& message);
-    void run(const Identity& expected);
+    Status open(Store& store, const Source& source);
+    void run(const Source& source);
+    bool unchanged(const Attributes& before) const;
     void opened(Status status);
     void advance(std::uint64_t bytes);
     void end(bool failed, std::uint32_t crc);
 
-    Fd source_;
-    std::uint64_t device_ = 0;
+    Fd input_;
     std::optional<Writer> writer_;
     FileSlice file_;  // set before it is open, constant from then on
 
@@ -59,7 +70,8 @@ class Fills {
     Fills(Store& store, Pool& pool, std::size_t lane) : store_(store), pool_(pool), lane_(lane) {}
 
     // May block. Joins a fill in progress or starts one; null if the object is stored by now.
-    Result<std::shared_ptr<Growing>> join(const FillMessage& message, Duration patience);
+    // The file is opened by the one who starts it.
+    Result<std::shared_ptr<Growing>> join(Source source, Duration patience);
 
     struct Counters {
         std::atomic<std::uint64_t> started{0}, joined{0}, bytes{0};

@@ -1,0 +1,47 @@
+#include "files/catalog.hpp"
+
+namespace holdfast {
+
+std::optional<Attributes> Catalog::find(const std::string& path) const {
+    std::lock_guard lock(mutex_);
+    auto entry = entries_.find(path);
+    if (entry == entries_.end() || entry->second.learnt < distrusted_) return std::nullopt;
+    return entry->second.attributes;
+}
+
+std::uint64_t Catalog::time() const {
+    std::lock_guard lock(mutex_);
+    return time_;
+}
+
+void Catalog::learn(const std::string& path, const Attributes& attributes, std::uint64_t seen) {
+    std::lock_guard lock(mutex_);
+    if (seen != time_) return;
+    if (entries_.insert_or_assign(path, Entry{attributes, time_}).second) make_room();
+}
+
+void Catalog::make_room() {
+    if (entries_.size() <= most_) return;
+    auto next = entries_.upper_bound(hand_);
+    if (next == entries_.end()) next = entries_.begin();
+    hand_ = next->first;
+    entries_.erase(next);
+}
+
+std::size_t Catalog::refresh(const std::string& prefix) {
+    std::lock_guard lock(mutex_);
+    ++time_;
+    std::size_t forgotten = entries_.erase(prefix);
+    std::string below = prefix.ends_with('/') ? prefix : prefix + "/";
+    auto first = entries_.lower_bound(below), last = first;
+    for (; last != entries_.end() && last->first.starts_with(below); ++last) ++forgotten;
+    entries_.erase(first, last);
+    return forgotten;
+}
+
+void Catalog::distrust() {
+    std::lock_guard lock(mutex_);
+    distrusted_ = ++time_;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,47 @@
+// What a node knows of the files that it serves: the attributes of each path as they were seen
+// last. Rule 12 lets it believe them until they are refreshed. Thread-safe; a short lock, no I/O.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "files/messages.hpp"
+
+namespace holdfast {
+
+class Catalog {
+  public:
+    explicit Catalog(std::size_t most = 1'000'000) : most_(most) {}
+
+    // Nothing if the path is not known, or was learnt before all had to be looked at again.
+    std::optional<Attributes> find(const std::string& path) const;
+
+    // Ask for the time before looking at a file: what was seen before a refresh that came meanwhile
+    // is not learnt.
+    std::uint64_t time() const;
+    void learn(const std::string& path, const Attributes& attributes, std::uint64_t seen);
+
+    // Forgets a path and all below it; gives how many.
+    std::size_t refresh(const std::string& prefix);
+    // Nothing that is known may be used before it was looked at again: this node was away.
+    void distrust();
+
+  private:
+    struct Entry {
+        Attributes attributes;
+        std::uint64_t learnt;
+    };
+    void make_room();
+
+    const std::size_t most_;
+    mutable std::mutex mutex_;
+    std::map<std::string, Entry> entries_;
+    std::string hand_;  // the last that had to make room; the next one after it is next
+    // Grows with each refresh; entries from before the last distrust() are not believed.
+    std::uint64_t time_ = 0, distrusted_ = 0;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,193 @@
+#include "files/files.hpp"
+
+#include <sys/stat.h>
+
+#include <chrono>
+
+#include "rpc/body.hpp"
+#include "store/lanes.hpp"
+#include "store/messages.hpp"
+
+namespace holdfast {
+namespace {
+
+// Whether the last change is long enough ago that another within the same tick of the file system's
+// clock is out of the question.
+bool settled(const FileOrder& order, const Attributes& attributes) {
+    if (order.settled_ns == 0) return true;
+    auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                   std::chrono::system_clock::now().time_since_epoch())
+                   .count();
+    auto changed = static_cast<std::int64_t>(attributes.mtime_ns);
+    return changed <= now && static_cast<std::uint64_t>(now - changed) >= order.settled_ns;
+}
+
+Answer with_attributes(const Attributes& attributes) {
+    Answer answer;
+    answer.meta = attributes.encode();
+    return answer;
+}
+
+}  // namespace
+
+Files::Files(Store& store, Pool& pool) : store_(store), fills_(store, pool, lane::kFill) {}
+
+// ---- requests --------------------------------------------------------------------------------
+
+std::variant<Answer, Blocking> Files::read(const Request& request) {
+    auto order = FileOrder::decode(request.meta);
+    if (!order.ok()) return Answer(order.take_status());
+    auto copy = known(*order);
+    if (copy && copy->object->tier == Tier::Memory && open(*copy)) return serve(std::move(*copy));
+    // Those on the disk are not held up by misses.
+    bool on_disk = copy && copy->object->tier == Tier::Disk;
+    return Blocking{on_disk ? lane::kDisk : lane::kOpen, [this, order = *order](Body& body) {
+                        auto stored = known(order);
+                        if (stored && open(*stored)) return serve(std::move(*stored));
+                        return fetch_and_serve(order, body.patience());
+                    }};
+}
+
+std::variant<Answer, Blocking> Files::attributes(const Request& request) {
+    auto order = FileOrder::decode(request.meta);
+    if (!order.ok()) return Answer(order.take_status());
+    auto known = catalog_.find(order->path);
+    if (known && !order->validate && known->size <= order->largest) return with_attributes(*known);
+    return Blocking{lane::kOpen, [this, order = *order](Body&) -> Answer {
+                        auto time = catalog_.time();
+                        auto place = look(order);
+                        if (!place.ok()) return counted(place.take_status());
+                        if (settled(order, place->attributes))
+                            catalog_.learn(order.path, place->attributes, time);
+                        return with_attributes(place->attributes);
+                    }};
+}
+
+Answer Files::counted(Status failure) {
+    if (failure.code() == Code::NotCached) ++counters_.not_cached;
+    return failure;
+}
+
+Answer Files::fetch_and_serve(const FileOrder& order, Duration patience) {
+    auto copy = fetch(order, patience);
+    if (!copy.ok()) return counted(copy.take_status());
+    return serve(std::move(*copy));
+}
+
+Answer Files::serve(FileCopy copy) {
+    Answer answer = with_attributes(copy.attributes);
+    if (copy.growing) {
+        answer.body = std::move(copy.growing);
+        return answer;
+    }
+    ++counters_.hits;
+    answer.body_crc = copy.object->crc;
+    answer.body = FileSlice{std::make_shared<const Fd>(std::move(copy.file)), 0, copy.object->size,
+                            copy.object->tier == Tier::Disk};
+    return answer;
+}
+
+// ---- copies ----------------------------------------------------------------------------------
+
+std::optional<FileCopy> Files::known(const FileOrder& order) {
+    if (order.validate) return std::nullopt;
+    auto attributes = catalog_.find(order.path);
+    if (!attributes || attributes->size > order.largest) return std::nullopt;
+    ObjectPtr object = store_.find(file_key(order.path, attributes->identity()));
+    if (object && object->copies < order.copies) object = store_.raise_copies(object, order.copies);
+    if (!object) return std::nullopt;
+    return FileCopy{*attributes, std::move(object), {}, {}};
+}
+
+bool Files::open(FileCopy& copy) {
+    auto file = store_.open_file(copy.object);
+    if (!file.ok()) return false;
+    copy.file = std::move(*file);
+    return true;
+}
+
+Result<Place> Files::look(const FileOrder& order) {
+    auto place = resolve(order);
+    if (!place.ok()) return place;
+    if (!S_ISREG(place->attributes.mode))
+        return Status(Code::NotCached, order.path + " is not a regular file");
+    if (place->attributes.size > order.largest)
+        return Status(Code::NotCached,
+                      order.path + " has more than " + std::to_string(order.largest) + " bytes");
+    return place;
+}
+
+std::vector<std::string> Files::others(const FileOrder& order, const std::string& key) {
+    std::vector<std::string> found;
+    for (auto& object : store_.list(file_prefix(order.path), "", 64))
+        if (object->key != key) found.push_back(object->key);
+    return found;
+}
+
+Result<FileCopy> Files::stored(const FileOrder& order) {
+    Status absent(Code::NotFound, "no copy of " + order.path + " is here");
+    if (store_.list(file_prefix(order.path), "", 1).empty()) return absent;
+    auto time = catalog_.time();
+    auto place = look(order);
+    if (!place.ok()) return place.take_status();
+    FileCopy copy{place->attributes, {}, {}, {}};
+    copy.object = store_.find(file_key(order.path, copy.attributes.identity()));
+    if (!copy.object || !open(copy)) return absent;
+    catalog_.learn(order.path, copy.attributes, time);
+    return copy;
+}
+
+Result<FileCopy> Files::fetch(const FileOrder& order, Duration patience) {
+    auto copy = fetch_once(order, patience);
+    // It was stored, or given up, at this moment.
+    if (!copy.ok() && copy.status().code() == Code::Busy) copy = fetch_once(order, patience);
+    if (copy.ok() || copy.status().code() == Code::NotCached ||
+        copy.status().code() == Code::DeadlineMissed)
+        return copy;
+    // Full, dropped, or the tier fails: whatever it is, the original is still there.
+    return Status(Code::NotCached, copy.status().message());
+}
+
+Result<FileCopy> Files::fetch_once(const FileOrder& order, Duration patience) {
+    auto time = catalog_.time();
+    auto place = look(order);
+    if (!place.ok()) return place.take_status();
+    Attributes attributes = place->attributes;
+    std::string key = file_key(order.path, attributes.identity());
+    if (auto old = others(order, key); !old.empty()) {
+        // A drop is final, so the file is looked at once more: was it really those that went?
+        auto again = look(order);
+        if (!again.ok()) return again.take_status();
+        if (again->attributes.identity() != attributes.identity())
+            return Status(Code::Busy, order.path + " is changing at this moment; try again");
+        ++counters_.changed;
+        store_.bury(old);
+    }
+    if (ObjectPtr object = store_.find(key)) {
+        FileCopy copy{attributes, store_.raise_copies(object, order.copies), {}, {}};
+        if (copy.object && open(copy)) {
+            catalog_.learn(order.path, attributes, time);
+            return copy;
+        }
+    }
+    if (Status gone = store_.absent(key); gone.code() == Code::Dropped) return gone;
+    auto kept = [this, path = order.path, attributes, time] {
+        catalog_.learn(path, attributes, time);
+    };
+    auto growing = fills_.join({key, std::move(*place), order.tier, order.copies,
+                                settled(order, attributes), std::move(kept)},
+                               patience);
+    if (!growing.ok()) return growing.take_status();
+    if (!*growing) return Status(Code::Busy, order.path + " was stored at this moment; try again");
+    return FileCopy{attributes, {}, {}, std::move(*growing)};
+}
+
+void verify_copy(Client& client, const std::string& address, const FileOrder& order,
+                 const std::string& meta, Duration patience) {
+    auto attributes = Attributes::decode(meta);
+    if (!attributes.ok()) return;
+    KeyMessage message{file_key(order.path, attributes->identity())};
+    (void)client.ask(address, {.op = Op::Verify, .meta = message.encode()}, patience);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,73 @@
+// The owner's side of cached files (rule 12): a file is served from the copy here, or read from the
+// shared file system once, served meanwhile and kept. Whatever is not a plain regular file of
+// reasonable size ends as NotCached, and its reader opens the original. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <variant>
+
+#include "files/catalog.hpp"
+#include "files/fill.hpp"
+#include "files/messages.hpp"
+#include "rpc/client.hpp"
+#include "rpc/handler.hpp"
+#include "rpc/pool.hpp"
+#include "store/store.hpp"
+
+namespace holdfast {
+
+// A file as it can be had here: stored, or on its way.
+struct FileCopy {
+    Attributes attributes;
+    ObjectPtr object;
+    Fd file;  // of the object
+    std::shared_ptr<Growing> growing;
+};
+
+class Files {
+  public:
+    Files(Store& store, Pool& pool);
+
+    std::variant<Answer, Blocking> read(const Request& request);
+    std::variant<Answer, Blocking> attributes(const Request& request);
+
+    // What is stored here and believed, its file not yet open: no I/O.
+    std::optional<FileCopy> known(const FileOrder& order);
+    // Opens the file of a copy; false if it is gone.
+    bool open(FileCopy& copy);
+    // May block: looks at the shared file system if there is a copy, and gives it if it is current.
+    Result<FileCopy> stored(const FileOrder& order);
+    // May block: looks at the shared file system, and reads the file unless it is stored.
+    Result<FileCopy> fetch(const FileOrder& order, Duration patience);
+
+    Catalog& catalog() { return catalog_; }
+
+    struct Counters {
+        std::atomic<std::uint64_t> hits{0}, not_cached{0}, changed{0};
+    };
+    const Counters& counters() const { return counters_; }
+    const Fills::Counters& fill_counters() const { return fills_.counters(); }
+
+  private:
+    Result<Place> look(const FileOrder& order);
+    Result<FileCopy> fetch_once(const FileOrder& order, Duration patience);
+    // Other versions than `key` that are stored here.
+    std::vector<std::string> others(const FileOrder& order, const std::string& key);
+    Answer serve(FileCopy copy);
+    Answer fetch_and_serve(const FileOrder& order, Duration patience);
+    Answer counted(Status failure);
+
+    Store& store_;
+    Fills fills_;
+    Catalog catalog_;
+    Counters counters_;
+};
+
+// For readers whose file came damaged: the agent that sent it looks at its copy again, and gives it
+// up if it is bad. `meta` is that of its answer.
+void verify_copy(Client& client, const std::string& address, const FileOrder& order,
+                 const std::string& meta, Duration patience);
+
+}  // namespace holdfast

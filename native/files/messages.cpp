@@ -1,0 +1,149 @@
+#include "files/messages.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "placement/ring.hpp"
+#include "rpc/wire.hpp"
+
+namespace holdfast {
+namespace {
+
+constexpr std::size_t kIdentityBytes = 32;
+
+Status incomplete(const char* what) {
+    return Status(Code::Damaged, std::string("malformed frame: the ") + what + " is incomplete");
+}
+
+std::uint64_t nanoseconds(const timespec& time) {
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u +
+           static_cast<std::uint64_t>(time.tv_nsec);
+}
+
+Status check_path(const std::string& path) {
+    if (!path.starts_with('/') || path.find('\0') != std::string::npos)
+        return Status(Code::BadInput, "'" + path + "' is not an absolute path");
+    return {};
+}
+
+// Without empty parts, "." and "..": one file must not have two keys, nor lie elsewhere.
+bool is_plain(std::string_view relative) {
+    for (std::size_t at = 0; at <= relative.size();) {
+        auto end = std::min(relative.find('/', at), relative.size());
+        auto part = relative.substr(at, end - at);
+        if (part.empty() || part == "." || part == "..") return false;
+        at = end + 1;
+    }
+    return true;
+}
+
+}  // namespace
+
+// ---- attributes ------------------------------------------------------------------------------
+
+Attributes Attributes::of(const struct stat& info) {
+    return {.mode = info.st_mode,
+            .uid = info.st_uid,
+            .gid = info.st_gid,
+            .nlink = info.st_nlink,
+            .inode = info.st_ino,
+            .device = info.st_dev,
+            .size = static_cast<std::uint64_t>(info.st_size),
+            .blocks = static_cast<std::uint64_t>(info.st_blocks),
+            .atime_ns = nanoseconds(info.st_atim),
+            .mtime_ns = nanoseconds(info.st_mtim),
+            .ctime_ns = nanoseconds(info.st_ctim)};
+}
+
+std::string Attributes::encode() const {
+    MetaWriter writer;
+    writer.number(mode).number(uid).number(gid);
+    for (auto number : {nlink, inode, device, size, blocks, atime_ns, mtime_ns, ctime_ns})
+        writer.number(number);
+    return writer.take();
+}
+
+Result<Attributes> Attributes::decode(const std::string& meta) {
+    MetaReader reader(meta);
+    Attributes all;
+    for (auto* number : {&all.mode, &all.uid, &all.gid}) *number = reader.number<std::uint32_t>();
+    for (auto* number : {&all.nlink, &all.inode, &all.device, &all.size, &all.blocks, &all.atime_ns,
+                         &all.mtime_ns, &all.ctime_ns})
+        *number = reader.number<std::uint64_t>();
+    if (!reader.whole()) return incomplete("list of attributes");
+    return all;
+}
+
+// ---- orders ----------------------------------------------------------------------------------
+
+Result<std::string> FileOrder::below_root() const {
+    std::string top = root == "/" ? root : root + "/";
+    if (!path.starts_with(top) || !is_plain(std::string_view(path).substr(top.size())))
+        return Status(Code::NotCached, "'" + path + "' is not a plain path below " + root);
+    if (file_prefix(path).size() + kIdentityBytes > kMaxKey)
+        return Status(Code::NotCached,
+                      "a path of " + std::to_string(path.size()) + " bytes is too long for a key");
+    return path.substr(top.size());
+}
+
+std::string FileOrder::encode() const {
+    return MetaWriter()
+        .text(root)
+        .text(path)
+        .number(static_cast<std::uint8_t>(tier))
+        .number(copies)
+        .number(static_cast<std::uint8_t>(validate))
+        .number(largest)
+        .number(settled_ns)
+        .take();
+}
+
+Result<FileOrder> FileOrder::decode(const std::string& meta) {
+    MetaReader reader(meta);
+    FileOrder order;
+    order.root = reader.text();
+    order.path = reader.text();
+    auto tier = reader.number<std::uint8_t>();
+    order.tier = static_cast<Tier>(tier);
+    order.copies = reader.number<std::uint16_t>();
+    auto validate = reader.number<std::uint8_t>();
+    order.validate = validate != 0;
+    order.largest = reader.number<std::uint64_t>();
+    order.settled_ns = reader.number<std::uint64_t>();
+    if (!reader.whole() || tier >= kTiers || validate > 1) return incomplete("order of a file");
+    if (order.copies < 1 || order.copies > kMaxCopies)
+        return Status(Code::BadInput, "a file has 1 to " + std::to_string(kMaxCopies) +
+                                          " copies, not " + std::to_string(order.copies));
+    for (auto* path : {&order.root, &order.path})
+        if (Status status = check_path(*path); !status.ok()) return status;
+    return order;
+}
+
+std::string OpenMessage::encode() const {
+    return MetaWriter().number(static_cast<std::uint8_t>(on_failure)).take() + order.encode();
+}
+
+Result<OpenMessage> OpenMessage::decode(const std::string& meta) {
+    if (meta.empty() || static_cast<unsigned char>(meta[0]) > 2)
+        return incomplete("open of a file");
+    auto order = FileOrder::decode(meta.substr(1));
+    if (!order.ok()) return order.take_status();
+    return OpenMessage{static_cast<OnFailure>(meta[0]), std::move(*order)};
+}
+
+// ---- keys ------------------------------------------------------------------------------------
+
+std::string file_prefix(const std::string& path) {
+    return "@file" + path + '\0';
+}
+
+std::string file_key(const std::string& path, const Identity& identity) {
+    return file_prefix(path) + MetaWriter()
+                                   .number(identity.inode)
+                                   .number(identity.size)
+                                   .number(identity.mtime_ns)
+                                   .number(identity.ctime_ns)
+                                   .take();
+}
+
+}  // namespace holdfast

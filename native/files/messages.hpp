@@ -1,0 +1,68 @@
+// What readers of files ask for and are told, and the keys under which copies of files are kept.
+// Pure functions: no I/O.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.hpp"
+#include "store/object.hpp"
+
+namespace holdfast {
+
+// What makes a file of the shared file system the same file as before.
+struct Identity {
+    std::uint64_t inode = 0, size = 0, mtime_ns = 0, ctime_ns = 0;
+    bool operator==(const Identity&) const = default;
+};
+
+// The original's, as far as a program can ask for them. Times before 1970 are written as two's
+// complement.
+struct Attributes {
+    std::uint32_t mode = 0, uid = 0, gid = 0;
+    std::uint64_t nlink = 0, inode = 0, device = 0, size = 0, blocks = 0;
+    std::uint64_t atime_ns = 0, mtime_ns = 0, ctime_ns = 0;
+
+    static Attributes of(const struct stat& info);
+    Identity identity() const { return {inode, size, mtime_ns, ctime_ns}; }
+    std::string encode() const;
+    static Result<Attributes> decode(const std::string& meta);
+};
+
+// What a reader wants, and under which policy.
+struct FileOrder {
+    std::string root, path;  // absolute; the path is the root, "/" and the rest, without ".."
+    Tier tier = Tier::Memory;
+    std::uint16_t copies = 1;
+    bool validate = false;         // look at the file first, whatever is known of it
+    std::uint64_t largest = 0;     // larger files are not cached
+    std::uint64_t settled_ns = 0;  // files that changed less long ago are served but not kept
+
+    // The path below the root. NotCached if it is not there, not in its shortest form or too long.
+    Result<std::string> below_root() const;
+    std::string encode() const;
+    static Result<FileOrder> decode(const std::string& meta);
+};
+
+// What the request does that meets a failed owner.
+enum class OnFailure : std::uint8_t {
+    Abort = 0,     // Unavailable
+    Redirect = 1,  // NotCached
+    Recache = 2,   // asks the next owner
+};
+
+// An order by descriptor.
+struct OpenMessage {
+    OnFailure on_failure = OnFailure::Recache;
+    FileOrder order;
+    std::string encode() const;
+    static Result<OpenMessage> decode(const std::string& meta);
+};
+
+// All versions of a file have keys that begin with this; it alone decides who owns them.
+std::string file_prefix(const std::string& path);
+std::string file_key(const std::string& path, const Identity& identity);
+
+}  // namespace holdfast

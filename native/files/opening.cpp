@@ -1,0 +1,248 @@
+#include "files/opening.hpp"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <future>
+#include <span>
+
+#include "rpc/body.hpp"
+#include "rpc/wire.hpp"
+#include "store/lanes.hpp"
+#include "store/messages.hpp"
+
+namespace holdfast {
+namespace {
+
+Status not_cached(const std::string& path, const std::string& why) {
+    return Status(Code::NotCached,
+                  "'" + path + "' " + why + "; read it from the shared file system");
+}
+
+// Failures of a member, as against what a member that lives may answer.
+bool is_failure(const Status& status) {
+    return status.code() == Code::Unavailable || status.code() == Code::DeadlineMissed ||
+           status.code() == Code::Refused;
+}
+
+// The same file anew, with an offset of its own.
+Result<Fd> reopen(const Fd& fd) {
+    Fd again(::open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), O_RDONLY | O_CLOEXEC));
+    if (!again) return system_failure(Code::NotCached, "cannot pass a file on", errno);
+    return again;
+}
+
+}  // namespace
+
+void Opening::set(const TrustSettings& settings, std::uint64_t spare_bytes) {
+    spares_.set_limit(spare_bytes);
+    std::lock_guard lock(mutex_);
+    trust_.set(settings);
+}
+
+std::variant<Answer, Blocking> Opening::handle(const Request& request) {
+    if (!request.local || !request.header.has(kDescriptor))
+        return Answer(
+            Status(Code::BadInput, "files are opened through the agent of the same host"));
+    auto message = OpenMessage::decode(request.meta);
+    if (!message.ok()) return Answer(message.take_status());
+    if (auto copy = files_.known(message->order)) {
+        auto serve = [this, message = *message](Body&) -> Answer {
+            auto known = files_.known(message.order);
+            if (!known || !files_.open(*known))
+                return not_cached(message.order.path, "has just left the cache");
+            return pass(Passed{known->attributes, std::move(known->file)});
+        };
+        // Those on the disk are not held up by what is fetched.
+        if (copy->object->tier == Tier::Disk) return Blocking{lane::kDisk, std::move(serve)};
+        if (files_.open(*copy)) return pass(Passed{copy->attributes, std::move(copy->file)});
+    }
+    return Blocking{lane::kFetch, [this, message = std::move(*message)](Body& body) {
+                        return pass(join(message, body.patience()));
+                    }};
+}
+
+Answer Opening::pass(Result<Passed> passed) {
+    if (!passed.ok()) return passed.take_status();
+    ++(passed->fetched ? counters_.fetched : counters_.local);
+    Answer answer;
+    answer.flags = kDescriptor;
+    answer.meta = passed->attributes.encode();
+    answer.descriptor = std::move(passed->descriptor);
+    return answer;
+}
+
+// ---- our own ---------------------------------------------------------------------------------
+
+Result<Passed> Opening::local(const FileOrder& order, Duration patience) {
+    auto copy = files_.fetch(order, patience);
+    if (!copy.ok()) return copy.take_status();
+    return when_whole(std::move(*copy), patience);
+}
+
+Result<Passed> Opening::when_whole(FileCopy copy, Duration patience) {
+    if (!copy.growing) return Passed{copy.attributes, std::move(copy.file)};
+    auto ended = std::make_shared<std::promise<void>>();
+    copy.growing->wake_beyond(kToTheEnd, [ended] { ended->set_value(); });
+    if (ended->get_future().wait_for(patience) != std::future_status::ready)
+        return Status(Code::DeadlineMissed, "the shared file system gives it too slowly");
+    if (copy.growing->progress().failed)
+        return Status(Code::NotCached, "the shared file system failed in the middle of it");
+    // Kept or not, it is whole, and nobody writes to it any more.
+    auto descriptor = reopen(*copy.growing->file().file);
+    if (!descriptor.ok()) return descriptor.take_status();
+    return Passed{copy.attributes, std::move(*descriptor)};
+}
+
+// ---- one fetch for all who ask at once -------------------------------------------------------
+
+// One file may go to all of them: nobody ever writes to it again. Each opens it for itself, since
+// those who share an open file share its offset.
+struct Opening::Fetch {
+    std::condition_variable ended;
+    std::size_t waiting = 0;
+    std::optional<Result<Passed>> outcome;
+};
+
+Result<Passed> Opening::join(const OpenMessage& message, Duration patience) {
+    // Whoever wants to know the file as it is now gets nothing that was looked at before.
+    if (message.order.validate) return find(message, patience);
+    auto share = [](const Result<Passed>& outcome) -> Result<Passed> {
+        if (!outcome.ok()) return outcome.status();
+        auto descriptor = reopen(outcome->descriptor);
+        if (!descriptor.ok()) return descriptor.take_status();
+        return Passed{outcome->attributes, std::move(*descriptor), outcome->fetched};
+    };
+    // Nor whoever comes after a refresh what was fetched before it.
+    std::string name = message.encode() + MetaWriter().number(files_.catalog().time()).take();
+    std::unique_lock lock(mutex_);
+    auto& entry = running_[name];
+    if (entry) {
+        auto other = entry;
+        ++other->waiting;
+        ++counters_.joined;
+        if (!other->ended.wait_for(lock, patience * 3 / 4,
+                                   [&] { return other->outcome.has_value(); }))
+            return not_cached(message.order.path, "does not come in time");
+        lock.unlock();
+        return share(*other->outcome);
+    }
+    auto own = entry = std::make_shared<Fetch>();
+    lock.unlock();
+    auto outcome = find(message, patience);
+    lock.lock();
+    running_.erase(name);
+    if (own->waiting == 0) return outcome;
+    own->outcome.emplace(std::move(outcome));
+    own->ended.notify_all();
+    lock.unlock();
+    return share(*own->outcome);
+}
+
+// ---- from whom -------------------------------------------------------------------------------
+
+Result<Passed> Opening::find(const OpenMessage& message, Duration patience) {
+    const FileOrder& order = message.order;
+    PlacementPtr placement = presence_.placement();
+    if (!placement) return not_cached(order.path, "has no owners yet that this agent knows of");
+    std::array<std::uint32_t, kMaxCopies> room;
+    std::size_t count = placement->ring.owners(file_prefix(order.path), room);
+    std::span<const std::uint32_t> owners = std::span(room).first(count);
+    auto is_self = [&](std::uint32_t node) { return placement->numbers[node] == placement->self; };
+    // Whoever waits for us must hear us before its own patience ends.
+    TimePoint end = Clock::now() + patience * 3 / 4;
+
+    // A second copy of ours spares the way to the first owner, but is not worth a fill.
+    auto holders = owners.first(std::min<std::size_t>(owners.size(), order.copies));
+    if (std::find_if(holders.begin(), holders.end(), is_self) != holders.end() &&
+        !is_self(holders.front()))
+        if (auto copy = files_.stored(order); copy.ok())
+            return Passed{copy->attributes, std::move(copy->file)};
+
+    Status why = not_cached(order.path, "has no owner that answers");
+    for (std::uint32_t node : owners) {
+        Duration left = end - Clock::now();
+        if (left <= Duration::zero()) break;
+        const std::string& address = placement->addresses[node];
+        auto passed = is_self(node) ? local(order, left)
+                                    : fetch(placement->numbers[node], address, order, left);
+        if (passed.ok() || passed.status().code() == Code::BadInput) return passed;
+        // Only a node that fails is a reason to ask another: what one says who lives is final.
+        if (is_self(node) || !is_failure(passed.status()))
+            return not_cached(order.path, "is not cached: " + passed.status().message());
+        if (message.on_failure == OnFailure::Abort)
+            return Status(Code::Unavailable,
+                          "the owner of '" + order.path + "' failed: " + passed.status().message(),
+                          address);
+        if (message.on_failure == OnFailure::Redirect) break;
+    }
+    return why;
+}
+
+Result<Passed> Opening::fetch(std::uint64_t member, const std::string& address,
+                              const FileOrder& order, Duration left) {
+    Duration wait;
+    {
+        std::lock_guard lock(mutex_);
+        if (!trust_.trusts(member, Clock::now()))
+            return Status(Code::Unavailable, "it failed a moment ago", address);
+        wait = trust_.deadline(member);
+    }
+    bool whole_wait = wait <= left;
+    for (bool again = false;; again = true) {
+        bool began = false;
+        auto passed = receive(member, address, order, std::min(wait, left), began);
+        if (passed.ok()) return passed;
+        const Status& status = passed.status();
+        // A body that breaks off: it died, or its fill failed. Whether it lives, a second request
+        // tells at once. Bytes that do not match: it has looked at its copy again.
+        bool retry =
+            began && (status.code() == Code::Unavailable || status.code() == Code::Damaged);
+        if (retry && !again) continue;
+        if (is_failure(status) && (whole_wait || status.code() != Code::DeadlineMissed))
+            failed(member, status);
+        return passed;
+    }
+}
+
+Result<Passed> Opening::receive(std::uint64_t member, const std::string& address,
+                                const FileOrder& order, Duration wait, bool& began) {
+    TimePoint asked = Clock::now();
+    auto exchange = peers_.ask(address, {.op = Op::Read, .meta = order.encode()}, wait);
+    if (exchange.ok() || !is_failure(exchange.status())) answered(member, Clock::now() - asked);
+    if (!exchange.ok()) return exchange.take_status();
+    began = true;
+    auto attributes = Attributes::decode(exchange->meta());
+    if (!attributes.ok()) return attributes.take_status();
+    std::uint64_t size = exchange->reply().body_bytes;
+    if (size != attributes->size)
+        return Status(Code::Damaged, "its bytes are not as many as it has", address);
+    auto file = spares_.take(size);
+    if (!file.ok()) return file.take_status();
+    Status status = exchange->read_body(
+        [&](const char* data, std::size_t piece) { return file->write(data, piece); });
+    if (status.code() == Code::Damaged) verify_copy(peers_, address, order, exchange->meta(), wait);
+    if (!status.ok()) return status;
+    auto descriptor = std::move(*file).seal(size);
+    if (!descriptor.ok()) return descriptor.take_status();
+    counters_.fetched_bytes += size;
+    return Passed{*attributes, std::move(*descriptor), true};
+}
+
+void Opening::answered(std::uint64_t member, Duration first_byte) {
+    std::lock_guard lock(mutex_);
+    trust_.answered(member, first_byte);
+}
+
+void Opening::failed(std::uint64_t member, const Status& status) {
+    ++counters_.failures;
+    {
+        std::lock_guard lock(mutex_);
+        trust_.failed(member, status.code() == Code::DeadlineMissed, Clock::now());
+    }
+    events_.push(event::Doubted{member});
+}
+
+}  // namespace holdfast

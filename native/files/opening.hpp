@@ -1,0 +1,87 @@
+// Files for the programs of this node, by descriptor: of the copy that this node holds, or of a
+// single-use file into which another node's copy was fetched.
+//
+// Owners are asked in the order of the placement. One that fails is left alone for a while
+// (trust.hpp) and reported to Python as doubted; the request that met the failure goes on at once,
+// as its policy says. NotCached: the shared file system is the better place to read it from.
+//
+// Thread-safe. handle() does not block; what may, waits in a lane of its own, for the lanes in
+// which other agents read: nobody waits for it but programs.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/clock.hpp"
+#include "base/fd.hpp"
+#include "base/status.hpp"
+#include "files/files.hpp"
+#include "files/messages.hpp"
+#include "files/spares.hpp"
+#include "files/trust.hpp"
+#include "rpc/client.hpp"
+#include "rpc/events.hpp"
+#include "rpc/handler.hpp"
+#include "store/presence.hpp"
+#include "store/store.hpp"
+
+namespace holdfast {
+
+// What a reader gets: the original's attributes and a descriptor, at its start, of all its bytes.
+struct Passed {
+    Attributes attributes;
+    Fd descriptor;
+    bool fetched = false;  // from another node
+};
+
+struct OpeningCounters {
+    // Descriptors passed of our own copies and of fetched files, requests that waited for another's
+    // fetch, bytes fetched, failures met.
+    std::atomic<std::uint64_t> local{0}, fetched{0}, joined{0}, fetched_bytes{0}, failures{0};
+};
+
+class Opening {
+  public:
+    Opening(Store& store, Files& files, Client& peers, Presence& presence, Events& events)
+        : files_(files), peers_(peers), presence_(presence), events_(events), spares_(store) {}
+
+    void set(const TrustSettings& settings, std::uint64_t spare_bytes);
+    std::variant<Answer, Blocking> handle(const Request& request);
+
+    const OpeningCounters& counters() const { return counters_; }
+
+  private:
+    struct Fetch;
+    Answer pass(Result<Passed> passed);
+    // Those who ask for the same file at the same time wait for one of them.
+    Result<Passed> join(const OpenMessage& message, Duration patience);
+    Result<Passed> find(const OpenMessage& message, Duration patience);
+    // This node's own copy, after a fill if there is none.
+    Result<Passed> local(const FileOrder& order, Duration patience);
+    Result<Passed> when_whole(FileCopy copy, Duration patience);
+    Result<Passed> fetch(std::uint64_t member, const std::string& address, const FileOrder& order,
+                         Duration left);
+    Result<Passed> receive(std::uint64_t member, const std::string& address, const FileOrder& order,
+                           Duration wait, bool& began);
+    void answered(std::uint64_t member, Duration first_byte);
+    void failed(std::uint64_t member, const Status& status);
+
+    Files& files_;
+    Client& peers_;
+    Presence& presence_;
+    Events& events_;
+    Spares spares_;
+    OpeningCounters counters_;
+
+    std::mutex mutex_;
+    Trust trust_;
+    std::map<std::string, std::shared_ptr<Fetch>> running_;
+};
+
+}  // namespace holdfast

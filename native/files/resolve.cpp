@@ -1,0 +1,95 @@
+#include "files/resolve.hpp"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+
+namespace holdfast {
+namespace {
+
+Status not_cached(const std::string& what, int error) {
+    return system_failure(Code::NotCached, what, error);
+}
+
+// How the kernel names the file behind a descriptor.
+std::string link_of(const Fd& fd) {
+    return "/proc/self/fd/" + std::to_string(fd.get());
+}
+
+// Where it lies; empty if that cannot be said.
+std::string where(const Fd& fd) {
+    std::array<char, PATH_MAX + 1> path;
+    auto size = ::readlink(link_of(fd).c_str(), path.data(), path.size());
+    if (size <= 0 || size >= static_cast<ssize_t>(path.size())) return {};
+    return {path.data(), static_cast<std::size_t>(size)};
+}
+
+Result<Fd> open_root(const std::string& root) {
+    Fd fd(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!fd) return not_cached("cannot look into the root " + root, errno);
+    return fd;
+}
+
+Result<Attributes> attributes_of(const Fd& fd) {
+    struct stat info{};
+    if (::fstat(fd.get(), &info) != 0) return not_cached("cannot stat a file", errno);
+    return Attributes::of(info);
+}
+
+}  // namespace
+
+Result<Fd> resolve_beneath(const std::string& root, const std::string& relative) {
+    auto top = open_root(root);
+    if (!top.ok()) return top;
+    open_how how{};
+    how.flags = O_PATH | O_CLOEXEC;
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+    auto fd = ::syscall(SYS_openat2, top->get(), relative.c_str(), &how, sizeof how);
+    if (fd >= 0) return Fd(static_cast<int>(fd));
+    // A filter of system calls may answer EPERM for one that it does not know.
+    if (errno == ENOSYS || errno == EPERM) return Status(Code::Unavailable, "there is no openat2");
+    return not_cached("cannot find " + root + "/" + relative, errno);
+}
+
+Result<Fd> resolve_and_compare(const std::string& root, const std::string& relative) {
+    auto top = open_root(root);
+    if (!top.ok()) return top;
+    Fd fd(::openat(top->get(), relative.c_str(), O_PATH | O_CLOEXEC));
+    if (!fd) return not_cached("cannot find " + root + "/" + relative, errno);
+    std::string above = where(*top), found = where(fd);
+    if (!above.ends_with('/')) above += '/';
+    if (above.size() < 2 && root != "/")
+        return Status(Code::NotCached, "cannot tell where " + root + " lies");
+    if (!found.starts_with(above))
+        return Status(Code::NotCached, root + "/" + relative + " leads out of the root");
+    return fd;
+}
+
+Result<Place> resolve(const FileOrder& order) {
+    auto relative = order.below_root();
+    if (!relative.ok()) return relative.take_status();
+    auto fd = resolve_beneath(order.root, *relative);
+    if (!fd.ok() && fd.status().code() == Code::Unavailable)
+        fd = resolve_and_compare(order.root, *relative);
+    if (!fd.ok()) return fd.take_status();
+    auto attributes = attributes_of(*fd);
+    if (!attributes.ok()) return attributes.take_status();
+    return Place{std::move(*fd), *attributes};
+}
+
+Result<Fd> open_place(const Place& place) {
+    Fd fd(::open(link_of(place.fd).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+    if (!fd) return not_cached("cannot open a file", errno);
+    auto now = attributes_of(fd);
+    if (!now.ok()) return now.take_status();
+    if (now->identity() != place.attributes.identity() || now->device != place.attributes.device)
+        return Status(Code::NotCached, "the file changed at this moment");
+    return fd;
+}
+
+}  // namespace holdfast

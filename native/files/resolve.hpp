@@ -1,0 +1,30 @@
+// From a path below a root to the file that it names, without opening it: the descriptor only
+// stands for the file (O_PATH). What leads out of the root is not followed. All of it may block.
+#pragma once
+
+#include <string>
+
+#include "base/fd.hpp"
+#include "base/status.hpp"
+#include "files/messages.hpp"
+
+namespace holdfast {
+
+struct Place {
+    Fd fd;
+    Attributes attributes;
+};
+
+// NotCached if there is no such file there, whatever the reason.
+Result<Place> resolve(const FileOrder& order);
+
+// The two ways to do it. By the kernel alone, where an absolute link counts as leading out;
+// Unavailable if it does not know how.
+Result<Fd> resolve_beneath(const std::string& root, const std::string& relative);
+// Else by where the file turns out to lie.
+Result<Fd> resolve_and_compare(const std::string& root, const std::string& relative);
+
+// Opens the file for reading. NotCached if it is no longer what was seen.
+Result<Fd> open_place(const Place& place);
+
+}  // namespace holdfast

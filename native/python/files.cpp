@@ -1,0 +1,201 @@
+// Files of the shared file system: what holdfast._core.Client asks of their owners, and what
+// holdfast._core.Agent knows of them.
+#include "files/files.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include "python/bind.hpp"
+#include "python/receive.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace holdfast;
+
+namespace {
+
+FileOrder as_order(const nb::bytes& root, const nb::bytes& path, Tier tier, std::uint16_t copies,
+                   bool validate, std::uint64_t largest, std::uint64_t settled_ns) {
+    return {as_string(root), as_string(path), tier, copies, validate, largest, settled_ns};
+}
+
+// A clock of the caller's that may have run for years.
+TimePoint as_time(double seconds) {
+    seconds = seconds > 0 ? std::min(seconds, 1e9) : 0;
+    return TimePoint(std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds)));
+}
+
+nb::tuple as_tuple(const Attributes& all) {
+    auto time = [](std::uint64_t ns) { return static_cast<std::int64_t>(ns); };
+    return nb::make_tuple(all.mode, all.uid, all.gid, all.nlink, all.inode, all.device, all.size,
+                          all.blocks, time(all.atime_ns), time(all.mtime_ns), time(all.ctime_ns));
+}
+
+// A copy that came damaged must not be served again.
+void raise_unless_whole(const Status& status, Remote& remote, const std::string& address,
+                        const FileOrder& order, const Exchange& exchange, double deadline) {
+    if (status.code() == Code::Damaged)
+        unlocked([&] {
+            verify_copy(remote.client(), address, order, exchange.meta(), as_duration(deadline));
+        });
+    raise_unless_ok(status);
+}
+
+}  // namespace
+
+void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
+    nb::class_<Trust>(module, "Trust",
+                      "Which members to ask for files, and how long to wait for each.\n\n"
+                      "One whose connection fails, or that is late `strikes` times in a row, is "
+                      "left alone for `avoid` seconds. `now` is the caller's clock.")
+        .def(
+            "__init__",
+            [](Trust* self, std::uint32_t strikes, double avoid, double file_deadline,
+               double deadline) {
+                new (self) Trust({strikes, as_duration(avoid), as_duration(file_deadline),
+                                  as_duration(deadline)});
+            },
+            "strikes"_a, "avoid"_a, "file_deadline"_a, "deadline"_a)
+        .def(
+            "trusts",
+            [](const Trust& self, std::uint64_t member, double now) {
+                return self.trusts(member, as_time(now));
+            },
+            "member"_a, "now"_a, "Whether to ask it; if not, it failed a moment ago.")
+        .def(
+            "deadline",
+            [](const Trust& self, std::uint64_t member) {
+                return std::chrono::duration<double>(self.deadline(member)).count();
+            },
+            "member"_a, "How long its first byte may take, in seconds.")
+        .def(
+            "answered",
+            [](Trust& self, std::uint64_t member, double seconds) {
+                self.answered(member, as_duration(seconds));
+            },
+            "member"_a, "seconds"_a, "It answered, after so long.")
+        .def(
+            "failed",
+            [](Trust& self, std::uint64_t member, bool late, double now) {
+                self.failed(member, late, as_time(now));
+            },
+            "member"_a, "late"_a, "now"_a, "It missed its deadline, or its connection failed.");
+    client
+        .def(
+            "read",
+            [](Remote& self, const std::string& address, const nb::bytes& root,
+               const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
+               std::uint64_t largest, std::uint64_t settled_ns, double deadline) {
+                auto order = as_order(root, path, tier, copies, validate, largest, settled_ns);
+                auto exchange =
+                    unlocked([&] { return self.read(address, order, as_duration(deadline)); });
+                Status status;
+                auto bytes = receive_bytes(value_or_raise(exchange), status);
+                raise_unless_whole(status, self, address, order, *exchange, deadline);
+                return bytes;
+            },
+            "address"_a, "root"_a, "path"_a, "tier"_a, "copies"_a, "validate"_a, "largest"_a,
+            "settled_ns"_a, "deadline"_a = 5.0,
+            nb::sig("def read(self, address: str, root: bytes, path: bytes, tier: Tier, copies: "
+                    "int, validate: bool, largest: int, settled_ns: int, deadline: float = 5.0) "
+                    "-> bytes"),
+            "A file below `root`, from the agent's copy or read by it once and kept.\n\n"
+            "`validate`: the agent looks at the file first. Files of more than `largest` bytes, "
+            "and all that is no regular file, raise NotCached; what changed less than `settled_ns` "
+            "ago is served but not kept.")
+        .def(
+            "read_into",
+            [](Remote& self, const std::string& address, const nb::bytes& root,
+               const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
+               std::uint64_t largest, std::uint64_t settled_ns, nb::handle out, double deadline) {
+                Buffer buffer(out, PyBUF_WRITABLE);
+                auto order = as_order(root, path, tier, copies, validate, largest, settled_ns);
+                auto exchange =
+                    unlocked([&] { return self.read(address, order, as_duration(deadline)); });
+                Status status = receive_into(value_or_raise(exchange), buffer);
+                raise_unless_whole(status, self, address, order, *exchange, deadline);
+                return exchange->reply().body_bytes;
+            },
+            "address"_a, "root"_a, "path"_a, "tier"_a, "copies"_a, "validate"_a, "largest"_a,
+            "settled_ns"_a, "out"_a, "deadline"_a = 5.0,
+            nb::sig("def read_into(self, address: str, root: bytes, path: bytes, tier: Tier, "
+                    "copies: int, validate: bool, largest: int, settled_ns: int, out: "
+                    "typing_extensions.Buffer, deadline: float = 5.0) -> int"),
+            "The same into a buffer; gives the size of the file.")
+        .def(
+            "attributes",
+            [](Remote& self, const std::string& address, const nb::bytes& root,
+               const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
+               std::uint64_t largest, std::uint64_t settled_ns, double deadline) {
+                auto order = as_order(root, path, tier, copies, validate, largest, settled_ns);
+                auto all = unlocked(
+                    [&] { return self.attributes(address, order, as_duration(deadline)); });
+                return as_tuple(value_or_raise(all));
+            },
+            "address"_a, "root"_a, "path"_a, "tier"_a, "copies"_a, "validate"_a, "largest"_a,
+            "settled_ns"_a, "deadline"_a = 5.0,
+            nb::sig("def attributes(self, address: str, root: bytes, path: bytes, tier: Tier, "
+                    "copies: int, validate: bool, largest: int, settled_ns: int, deadline: float = "
+                    "5.0) -> tuple[int, int, int, int, int, int, int, int, int, int, int]"),
+            "What `read` would give the attributes of; the file is not opened.\n\n"
+            "mode, uid, gid, nlink, inode, device, size, blocks, then atime, mtime and ctime in "
+            "ns.")
+        .def(
+            "open_file",
+            [](Remote& self, const std::string& address, const nb::bytes& root,
+               const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
+               std::uint64_t largest, std::uint64_t settled_ns, std::uint8_t on_failure,
+               double deadline) {
+                if (on_failure > static_cast<std::uint8_t>(OnFailure::Recache))
+                    raise(Status(Code::BadInput, std::to_string(on_failure) +
+                                                     " is no policy for failures; use 0, 1 or 2"));
+                OpenMessage message{
+                    static_cast<OnFailure>(on_failure),
+                    as_order(root, path, tier, copies, validate, largest, settled_ns)};
+                auto exchange = unlocked(
+                    [&] { return self.open_file(address, message, as_duration(deadline)); });
+                auto all = Attributes::decode(value_or_raise(exchange).meta());
+                nb::tuple attributes = as_tuple(value_or_raise(all));
+                return nb::make_tuple(exchange->take_descriptor().release(), attributes);
+            },
+            "address"_a, "root"_a, "path"_a, "tier"_a, "copies"_a, "validate"_a, "largest"_a,
+            "settled_ns"_a, "on_failure"_a, "deadline"_a = 5.0,
+            nb::sig("def open_file(self, address: str, root: bytes, path: bytes, tier: Tier, "
+                    "copies: int, validate: bool, largest: int, settled_ns: int, on_failure: "
+                    "int, deadline: float = 5.0) -> tuple[int, tuple[int, int, int, int, "
+                    "int, int, int, int, int, int, int]]"),
+            "A read-only descriptor of a file and its attributes, from the agent of this host.\n\n"
+            "The agent has it already, reads it if it owns it, or asks its owners. When one fails, "
+            "`on_failure` 0 (abort) raises Unavailable, 1 (redirect) NotCached, and 2 (recache) "
+            "goes on to the next. The descriptor is the caller's to close.");
+}
+
+void bind_files(nb::class_<Agent>& agent) {
+    agent
+        .def(
+            "refresh_files",
+            [](Agent& self, const nb::bytes& prefix) {
+                std::string path = as_string(prefix);
+                return unlocked([&] { return self.files().catalog().refresh(path); });
+            },
+            "prefix"_a,
+            "Forget what is known of a path and of all below it; gives of how many files.\n\n"
+            "The next reader of each makes the agent look at it; a copy of a file that did not "
+            "change is used again.")
+        .def(
+            "distrust_files", [](Agent& self) { self.files().catalog().distrust(); },
+            "Look at every file again before its copy is next used: this node was away.")
+        .def(
+            "set_files",
+            [](Agent& self, std::uint32_t strikes, double avoid, double file_deadline,
+               double deadline, std::uint64_t spare_bytes) {
+                self.opening().set({strikes, as_duration(avoid), as_duration(file_deadline),
+                                    as_duration(deadline)},
+                                   spare_bytes);
+            },
+            "strikes"_a, "avoid"_a, "file_deadline"_a, "deadline"_a, "spare_bytes"_a,
+            "How to fetch files of others for programs of this node.\n\n"
+            "A member whose connection fails, or that misses its deadline `strikes` times in a "
+            "row, is left alone for `avoid` seconds. The deadline is four times the slowest answer "
+            "that it gave, between `file_deadline` and `deadline`. `spare_bytes` of the memory "
+            "tier, and at most an eighth of it, are kept ready for what is fetched.");
+}
