@@ -30,13 +30,15 @@ Answer with_attributes(const Attributes& attributes) {
 
 }  // namespace
 
-Files::Files(Store& store, Pool& pool) : store_(store), fills_(store, pool, lane::kFill) {}
+Files::Files(Store& store, Presence& presence, Pool& pool)
+    : store_(store), presence_(presence), fills_(store, pool, lane::kFill) {}
 
 // ---- requests --------------------------------------------------------------------------------
 
 std::variant<Answer, Blocking> Files::read(const Request& request) {
     auto order = FileOrder::decode(request.meta);
     if (!order.ok()) return Answer(order.take_status());
+    ++(request.local ? counters_.local : counters_.remote);
     auto copy = known(*order);
     if (copy && copy->object->tier == Tier::Memory && open(*copy)) return serve(std::move(*copy));
     // Those on the disk are not held up by misses.
@@ -52,7 +54,7 @@ std::variant<Answer, Blocking> Files::attributes(const Request& request) {
     auto order = FileOrder::decode(request.meta);
     if (!order.ok()) return Answer(order.take_status());
     auto known = catalog_.find(order->path);
-    if (known && !order->validate && known->size <= order->largest) return with_attributes(*known);
+    if (known && !order->validate && known->size <= limit(*order)) return with_attributes(*known);
     return Blocking{lane::kOpen, [this, order = *order](Body&) -> Answer {
                         auto time = catalog_.time();
                         auto place = look(order);
@@ -60,6 +62,21 @@ std::variant<Answer, Blocking> Files::attributes(const Request& request) {
                         if (settled(order, place->attributes))
                             catalog_.learn(order.path, place->attributes, time);
                         return with_attributes(place->attributes);
+                    }};
+}
+
+std::variant<Answer, Blocking> Files::warm(const Request& request) {
+    auto order = FileOrder::decode(request.meta);
+    if (!order.ok()) return Answer(order.take_status());
+    if (auto copy = known(*order)) return with_attributes(copy->attributes);
+    return Blocking{lane::kWarm, [this, order = *order](Body& body) -> Answer {
+                        auto copy = fetch(order, body.patience(), Young::LeftAlone);
+                        if (!copy.ok()) return counted(copy.take_status());
+                        if (copy->growing)
+                            if (Status status = wait_until_whole(*copy->growing, body.patience());
+                                !status.ok())
+                                return counted(std::move(status));
+                        return with_attributes(copy->attributes);
                     }};
 }
 
@@ -92,7 +109,7 @@ Answer Files::serve(FileCopy copy) {
 std::optional<FileCopy> Files::known(const FileOrder& order) {
     if (order.validate) return std::nullopt;
     auto attributes = catalog_.find(order.path);
-    if (!attributes || attributes->size > order.largest) return std::nullopt;
+    if (!attributes || attributes->size > limit(order)) return std::nullopt;
     ObjectPtr object = store_.find(file_key(order.path, attributes->identity()));
     if (object && object->copies < order.copies) object = store_.raise_copies(object, order.copies);
     if (!object) return std::nullopt;
@@ -106,14 +123,27 @@ bool Files::open(FileCopy& copy) {
     return true;
 }
 
+// Rule 4 for files: whoever does not own a file reads it only for an owner that failed. Else a
+// reader with an old view would have it read once more.
+Status Files::fence(const FileOrder& order) const {
+    PlacementPtr placement = presence_.placement();
+    if (order.stands_in || !placement) return {};
+    if (placement->owners(file_prefix(order.path), 1).contains(placement->self)) return {};
+    return Status(Code::StaleView, order.path + " has another owner in the view of this agent");
+}
+
+std::uint64_t Files::limit(const FileOrder& order) {
+    return order.largest != 0 ? order.largest : store_.capacity(order.tier) / 4;
+}
+
 Result<Place> Files::look(const FileOrder& order) {
     auto place = resolve(order);
     if (!place.ok()) return place;
     if (!S_ISREG(place->attributes.mode))
         return Status(Code::NotCached, order.path + " is not a regular file");
-    if (place->attributes.size > order.largest)
+    if (place->attributes.size > limit(order))
         return Status(Code::NotCached,
-                      order.path + " has more than " + std::to_string(order.largest) + " bytes");
+                      order.path + " has more than " + std::to_string(limit(order)) + " bytes");
     return place;
 }
 
@@ -137,18 +167,18 @@ Result<FileCopy> Files::stored(const FileOrder& order) {
     return copy;
 }
 
-Result<FileCopy> Files::fetch(const FileOrder& order, Duration patience) {
-    auto copy = fetch_once(order, patience);
+Result<FileCopy> Files::fetch(const FileOrder& order, Duration patience, Young young) {
+    auto copy = fetch_once(order, patience, young);
     // It was stored, or given up, at this moment.
-    if (!copy.ok() && copy.status().code() == Code::Busy) copy = fetch_once(order, patience);
+    if (!copy.ok() && copy.status().code() == Code::Busy) copy = fetch_once(order, patience, young);
     if (copy.ok() || copy.status().code() == Code::NotCached ||
-        copy.status().code() == Code::DeadlineMissed)
+        copy.status().code() == Code::StaleView || copy.status().code() == Code::DeadlineMissed)
         return copy;
     // Full, dropped, or the tier fails: whatever it is, the original is still there.
     return Status(Code::NotCached, copy.status().message());
 }
 
-Result<FileCopy> Files::fetch_once(const FileOrder& order, Duration patience) {
+Result<FileCopy> Files::fetch_once(const FileOrder& order, Duration patience, Young young) {
     auto time = catalog_.time();
     auto place = look(order);
     if (!place.ok()) return place.take_status();
@@ -171,12 +201,15 @@ Result<FileCopy> Files::fetch_once(const FileOrder& order, Duration patience) {
         }
     }
     if (Status gone = store_.absent(key); gone.code() == Code::Dropped) return gone;
+    if (Status stale = fence(order); !stale.ok()) return stale;
+    bool keep = settled(order, attributes);
+    if (!keep && young == Young::LeftAlone)
+        return Status(Code::NotCached, order.path + " changed a moment ago");
     auto kept = [this, path = order.path, attributes, time] {
         catalog_.learn(path, attributes, time);
     };
-    auto growing = fills_.join({key, std::move(*place), order.tier, order.copies,
-                                settled(order, attributes), std::move(kept)},
-                               patience);
+    auto growing = fills_.join(
+        {key, std::move(*place), order.tier, order.copies, keep, std::move(kept)}, patience);
     if (!growing.ok()) return growing.take_status();
     if (!*growing) return Status(Code::Busy, order.path + " was stored at this moment; try again");
     return FileCopy{attributes, {}, {}, std::move(*growing)};

@@ -14,6 +14,7 @@
 #include "rpc/client.hpp"
 #include "rpc/handler.hpp"
 #include "rpc/pool.hpp"
+#include "store/presence.hpp"
 #include "store/store.hpp"
 
 namespace holdfast {
@@ -26,12 +27,17 @@ struct FileCopy {
     std::shared_ptr<Growing> growing;
 };
 
+// Files that changed a moment ago: read although they are not kept, or left alone.
+enum class Young { Read, LeftAlone };
+
 class Files {
   public:
-    Files(Store& store, Pool& pool);
+    Files(Store& store, Presence& presence, Pool& pool);
 
     std::variant<Answer, Blocking> read(const Request& request);
     std::variant<Answer, Blocking> attributes(const Request& request);
+    // As read, but nothing is sent: for those who fill the cache ahead.
+    std::variant<Answer, Blocking> warm(const Request& request);
 
     // What is stored here and believed, its file not yet open: no I/O.
     std::optional<FileCopy> known(const FileOrder& order);
@@ -40,19 +46,24 @@ class Files {
     // May block: looks at the shared file system if there is a copy, and gives it if it is current.
     Result<FileCopy> stored(const FileOrder& order);
     // May block: looks at the shared file system, and reads the file unless it is stored.
-    Result<FileCopy> fetch(const FileOrder& order, Duration patience);
+    Result<FileCopy> fetch(const FileOrder& order, Duration patience, Young young = Young::Read);
 
     Catalog& catalog() { return catalog_; }
 
     struct Counters {
-        std::atomic<std::uint64_t> hits{0}, not_cached{0}, changed{0};
+        // Reads served from copies, and of all reads those of programs here and of other nodes.
+        std::atomic<std::uint64_t> hits{0}, local{0}, remote{0};
+        std::atomic<std::uint64_t> not_cached{0}, changed{0};
     };
     const Counters& counters() const { return counters_; }
     const Fills::Counters& fill_counters() const { return fills_.counters(); }
 
   private:
     Result<Place> look(const FileOrder& order);
-    Result<FileCopy> fetch_once(const FileOrder& order, Duration patience);
+    Result<FileCopy> fetch_once(const FileOrder& order, Duration patience, Young young);
+    Status fence(const FileOrder& order) const;
+    // The size of the largest file to be cached; a quarter of the tier unless it is set.
+    std::uint64_t limit(const FileOrder& order);
     // Other versions than `key` that are stored here.
     std::vector<std::string> others(const FileOrder& order, const std::string& key);
     Answer serve(FileCopy copy);
@@ -60,6 +71,7 @@ class Files {
     Answer counted(Status failure);
 
     Store& store_;
+    Presence& presence_;
     Fills fills_;
     Catalog catalog_;
     Counters counters_;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <future>
 
 #include "base/log.hpp"
 
@@ -128,6 +129,16 @@ void Fill::end(bool failed, std::uint32_t crc) {
         ready.swap(waiters_);
     }
     for (auto& waiter : ready) waiter.wake();
+}
+
+Status wait_until_whole(Growing& growing, Duration patience) {
+    auto ended = std::make_shared<std::promise<void>>();
+    growing.wake_beyond(~std::uint64_t{0}, [ended] { ended->set_value(); });
+    if (ended->get_future().wait_for(patience) != std::future_status::ready)
+        return Status(Code::DeadlineMissed, "the shared file system gives it too slowly");
+    if (growing.progress().failed)
+        return Status(Code::NotCached, "the shared file system failed in the middle of it");
+    return {};
 }
 
 Result<std::shared_ptr<Growing>> Fills::join(Source source, Duration patience) {

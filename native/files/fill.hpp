@@ -64,6 +64,9 @@ class Fill : public Growing {
     std::vector<Waiter> waiters_;
 };
 
+// May block: waits until a file that grows is whole.
+Status wait_until_whole(Growing& growing, Duration patience);
+
 class Fills {
   public:
     // `lane` of the pool reads sources; nothing there waits for another agent.

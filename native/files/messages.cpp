@@ -95,6 +95,7 @@ std::string FileOrder::encode() const {
         .number(static_cast<std::uint8_t>(validate))
         .number(largest)
         .number(settled_ns)
+        .number(static_cast<std::uint8_t>(stands_in))
         .take();
 }
 
@@ -110,7 +111,10 @@ Result<FileOrder> FileOrder::decode(const std::string& meta) {
     order.validate = validate != 0;
     order.largest = reader.number<std::uint64_t>();
     order.settled_ns = reader.number<std::uint64_t>();
-    if (!reader.whole() || tier >= kTiers || validate > 1) return incomplete("order of a file");
+    auto stands_in = reader.number<std::uint8_t>();
+    order.stands_in = stands_in != 0;
+    if (!reader.whole() || tier >= kTiers || validate > 1 || stands_in > 1)
+        return incomplete("order of a file");
     if (order.copies < 1 || order.copies > kMaxCopies)
         return Status(Code::BadInput, "a file has 1 to " + std::to_string(kMaxCopies) +
                                           " copies, not " + std::to_string(order.copies));
@@ -134,7 +138,7 @@ Result<OpenMessage> OpenMessage::decode(const std::string& meta) {
 // ---- keys ------------------------------------------------------------------------------------
 
 std::string file_prefix(const std::string& path) {
-    return "@file" + path + '\0';
+    return kFilePrefix + path + '\0';
 }
 
 std::string file_key(const std::string& path, const Identity& identity) {

@@ -37,8 +37,9 @@ struct FileOrder {
     Tier tier = Tier::Memory;
     std::uint16_t copies = 1;
     bool validate = false;         // look at the file first, whatever is known of it
-    std::uint64_t largest = 0;     // larger files are not cached
+    std::uint64_t largest = 0;     // larger files are not cached; 0: a quarter of the tier
     std::uint64_t settled_ns = 0;  // files that changed less long ago are served but not kept
+    bool stands_in = false;        // the owners before the one that is asked have failed
 
     // The path below the root. NotCached if it is not there, not in its shortest form or too long.
     Result<std::string> below_root() const;
@@ -61,6 +62,8 @@ struct OpenMessage {
     static Result<OpenMessage> decode(const std::string& meta);
 };
 
+// Keys of objects that are copies of files begin so; no others do.
+constexpr char kFilePrefix[] = "@file";
 // All versions of a file have keys that begin with this; it alone decides who owns them.
 std::string file_prefix(const std::string& path);
 std::string file_key(const std::string& path, const Identity& identity);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <future>
 #include <span>
 
 #include "rpc/body.hpp"
@@ -84,12 +83,7 @@ Result<Passed> Opening::local(const FileOrder& order, Duration patience) {
 
 Result<Passed> Opening::when_whole(FileCopy copy, Duration patience) {
     if (!copy.growing) return Passed{copy.attributes, std::move(copy.file)};
-    auto ended = std::make_shared<std::promise<void>>();
-    copy.growing->wake_beyond(kToTheEnd, [ended] { ended->set_value(); });
-    if (ended->get_future().wait_for(patience) != std::future_status::ready)
-        return Status(Code::DeadlineMissed, "the shared file system gives it too slowly");
-    if (copy.growing->progress().failed)
-        return Status(Code::NotCached, "the shared file system failed in the middle of it");
+    if (Status status = wait_until_whole(*copy.growing, patience); !status.ok()) return status;
     // Kept or not, it is whole, and nobody writes to it any more.
     auto descriptor = reopen(*copy.growing->file().file);
     if (!descriptor.ok()) return descriptor.take_status();
@@ -162,12 +156,20 @@ Result<Passed> Opening::find(const OpenMessage& message, Duration patience) {
             return Passed{copy->attributes, std::move(copy->file)};
 
     Status why = not_cached(order.path, "has no owner that answers");
+    FileOrder asked = order;
     for (std::uint32_t node : owners) {
         Duration left = end - Clock::now();
         if (left <= Duration::zero()) break;
         const std::string& address = placement->addresses[node];
-        auto passed = is_self(node) ? local(order, left)
-                                    : fetch(placement->numbers[node], address, order, left);
+        auto ask = [&, number = placement->numbers[node]] {
+            return is_self(node) ? local(asked, left) : fetch(number, address, asked, left);
+        };
+        asked.stands_in = node != owners.front();
+        auto passed = ask();
+        if (!passed.ok() && passed.status().code() == Code::StaleView) {
+            asked.stands_in = true;  // views will agree soon; nobody waits for that
+            passed = ask();
+        }
         if (passed.ok() || passed.status().code() == Code::BadInput) return passed;
         // Only a node that fails is a reason to ask another: what one says who lives is final.
         if (is_self(node) || !is_failure(passed.status()))

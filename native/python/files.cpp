@@ -14,8 +14,9 @@ using namespace holdfast;
 namespace {
 
 FileOrder as_order(const nb::bytes& root, const nb::bytes& path, Tier tier, std::uint16_t copies,
-                   bool validate, std::uint64_t largest, std::uint64_t settled_ns) {
-    return {as_string(root), as_string(path), tier, copies, validate, largest, settled_ns};
+                   bool validate, std::uint64_t largest, std::uint64_t settled_ns, bool stands_in) {
+    return {as_string(root), as_string(path), tier,       copies,
+            validate,        largest,         settled_ns, stands_in};
 }
 
 // A clock of the caller's that may have run for years.
@@ -30,19 +31,36 @@ nb::tuple as_tuple(const Attributes& all) {
                           all.blocks, time(all.atime_ns), time(all.mtime_ns), time(all.ctime_ns));
 }
 
-// A copy that came damaged must not be served again.
-void raise_unless_whole(const Status& status, Remote& remote, const std::string& address,
-                        const FileOrder& order, const Exchange& exchange, double deadline) {
-    if (status.code() == Code::Damaged)
-        unlocked([&] {
-            verify_copy(remote.client(), address, order, exchange.meta(), as_duration(deadline));
-        });
-    raise_unless_ok(status);
+// What `receive` makes of the body. One that breaks off is asked for once more: if its agent died
+// nobody listens now, and if it lives the shared file system failed it.
+template <typename Receive>
+auto read_whole(Remote& remote, const std::string& address, const FileOrder& order, double deadline,
+                Receive receive) {
+    for (bool again = false;; again = true) {
+        auto exchange =
+            unlocked([&] { return remote.read(address, order, as_duration(deadline)); });
+        auto [status, result] = receive(value_or_raise(exchange));
+        if (status.code() == Code::Unavailable) {
+            if (!again) continue;
+            status = Status(Code::NotCached, order.path + " breaks off in the middle");
+        }
+        // A copy that came damaged must not be served again.
+        if (status.code() == Code::Damaged)
+            unlocked([&] {
+                verify_copy(remote.client(), address, order, exchange->meta(),
+                            as_duration(deadline));
+            });
+        raise_unless_ok(status);
+        return result;
+    }
 }
 
 }  // namespace
 
 void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
+    // The owner of a file follows from this and its path.
+    module.attr("FILE_PREFIX") = nb::bytes(kFilePrefix, sizeof kFilePrefix - 1);
+
     nb::class_<Trust>(module, "Trust",
                       "Which members to ask for files, and how long to wait for each.\n\n"
                       "One whose connection fails, or that is late `strikes` times in a row, is "
@@ -84,61 +102,84 @@ void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
             "read",
             [](Remote& self, const std::string& address, const nb::bytes& root,
                const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
-               std::uint64_t largest, std::uint64_t settled_ns, double deadline) {
-                auto order = as_order(root, path, tier, copies, validate, largest, settled_ns);
-                auto exchange =
-                    unlocked([&] { return self.read(address, order, as_duration(deadline)); });
-                Status status;
-                auto bytes = receive_bytes(value_or_raise(exchange), status);
-                raise_unless_whole(status, self, address, order, *exchange, deadline);
-                return bytes;
+               std::uint64_t largest, std::uint64_t settled_ns, bool stands_in, double deadline) {
+                auto order =
+                    as_order(root, path, tier, copies, validate, largest, settled_ns, stands_in);
+                return read_whole(self, address, order, deadline, [](Exchange& exchange) {
+                    Status status;
+                    auto bytes = receive_bytes(exchange, status);
+                    return std::pair(std::move(status), std::move(bytes));
+                });
             },
             "address"_a, "root"_a, "path"_a, "tier"_a, "copies"_a, "validate"_a, "largest"_a,
-            "settled_ns"_a, "deadline"_a = 5.0,
+            "settled_ns"_a, "stands_in"_a, "deadline"_a = 5.0,
             nb::sig("def read(self, address: str, root: bytes, path: bytes, tier: Tier, copies: "
-                    "int, validate: bool, largest: int, settled_ns: int, deadline: float = 5.0) "
+                    "int, validate: bool, largest: int, settled_ns: int, stands_in: bool, "
+                    "deadline: float = 5.0) "
                     "-> bytes"),
             "A file below `root`, from the agent's copy or read by it once and kept.\n\n"
             "`validate`: the agent looks at the file first. Files of more than `largest` bytes, "
             "and all that is no regular file, raise NotCached; what changed less than `settled_ns` "
-            "ago is served but not kept.")
+            "ago is served but not kept. Who does not own the file and does not have it raises "
+            "StaleView, unless it `stands_in` for an owner that failed.")
         .def(
             "read_into",
             [](Remote& self, const std::string& address, const nb::bytes& root,
                const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
-               std::uint64_t largest, std::uint64_t settled_ns, nb::handle out, double deadline) {
+               std::uint64_t largest, std::uint64_t settled_ns, bool stands_in, nb::handle out,
+               double deadline) {
                 Buffer buffer(out, PyBUF_WRITABLE);
-                auto order = as_order(root, path, tier, copies, validate, largest, settled_ns);
-                auto exchange =
-                    unlocked([&] { return self.read(address, order, as_duration(deadline)); });
-                Status status = receive_into(value_or_raise(exchange), buffer);
-                raise_unless_whole(status, self, address, order, *exchange, deadline);
-                return exchange->reply().body_bytes;
+                auto order =
+                    as_order(root, path, tier, copies, validate, largest, settled_ns, stands_in);
+                return read_whole(self, address, order, deadline, [&](Exchange& exchange) {
+                    return std::pair(receive_into(exchange, buffer), exchange.reply().body_bytes);
+                });
             },
             "address"_a, "root"_a, "path"_a, "tier"_a, "copies"_a, "validate"_a, "largest"_a,
-            "settled_ns"_a, "out"_a, "deadline"_a = 5.0,
-            nb::sig("def read_into(self, address: str, root: bytes, path: bytes, tier: Tier, "
-                    "copies: int, validate: bool, largest: int, settled_ns: int, out: "
-                    "typing_extensions.Buffer, deadline: float = 5.0) -> int"),
+            "settled_ns"_a, "stands_in"_a, "out"_a, "deadline"_a = 5.0,
+            nb::sig(
+                "def read_into(self, address: str, root: bytes, path: bytes, tier: Tier, "
+                "copies: int, validate: bool, largest: int, settled_ns: int, stands_in: bool, out: "
+                "typing_extensions.Buffer, deadline: float = 5.0) -> int"),
             "The same into a buffer; gives the size of the file.")
         .def(
             "attributes",
             [](Remote& self, const std::string& address, const nb::bytes& root,
                const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
-               std::uint64_t largest, std::uint64_t settled_ns, double deadline) {
-                auto order = as_order(root, path, tier, copies, validate, largest, settled_ns);
+               std::uint64_t largest, std::uint64_t settled_ns, bool stands_in, double deadline) {
+                auto order =
+                    as_order(root, path, tier, copies, validate, largest, settled_ns, stands_in);
                 auto all = unlocked(
                     [&] { return self.attributes(address, order, as_duration(deadline)); });
                 return as_tuple(value_or_raise(all));
             },
             "address"_a, "root"_a, "path"_a, "tier"_a, "copies"_a, "validate"_a, "largest"_a,
-            "settled_ns"_a, "deadline"_a = 5.0,
+            "settled_ns"_a, "stands_in"_a, "deadline"_a = 5.0,
             nb::sig("def attributes(self, address: str, root: bytes, path: bytes, tier: Tier, "
-                    "copies: int, validate: bool, largest: int, settled_ns: int, deadline: float = "
+                    "copies: int, validate: bool, largest: int, settled_ns: int, stands_in: bool, "
+                    "deadline: float = "
                     "5.0) -> tuple[int, int, int, int, int, int, int, int, int, int, int]"),
             "What `read` would give the attributes of; the file is not opened.\n\n"
             "mode, uid, gid, nlink, inode, device, size, blocks, then atime, mtime and ctime in "
             "ns.")
+        .def(
+            "warm",
+            [](Remote& self, const std::string& address, const nb::bytes& root,
+               const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
+               std::uint64_t largest, std::uint64_t settled_ns, bool stands_in, double deadline) {
+                auto order =
+                    as_order(root, path, tier, copies, validate, largest, settled_ns, stands_in);
+                auto all =
+                    unlocked([&] { return self.warm(address, order, as_duration(deadline)); });
+                return value_or_raise(all).size;
+            },
+            "address"_a, "root"_a, "path"_a, "tier"_a, "copies"_a, "validate"_a, "largest"_a,
+            "settled_ns"_a, "stands_in"_a, "deadline"_a = 5.0,
+            nb::sig("def warm(self, address: str, root: bytes, path: bytes, tier: Tier, copies: "
+                    "int, validate: bool, largest: int, settled_ns: int, stands_in: bool, "
+                    "deadline: float = 5.0) "
+                    "-> int"),
+            "Make the agent read a file and keep it, and send nothing; gives its size.")
         .def(
             "open_file",
             [](Remote& self, const std::string& address, const nb::bytes& root,
@@ -150,7 +191,7 @@ void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
                                                      " is no policy for failures; use 0, 1 or 2"));
                 OpenMessage message{
                     static_cast<OnFailure>(on_failure),
-                    as_order(root, path, tier, copies, validate, largest, settled_ns)};
+                    as_order(root, path, tier, copies, validate, largest, settled_ns, false)};
                 auto exchange = unlocked(
                     [&] { return self.open_file(address, message, as_duration(deadline)); });
                 auto all = Attributes::decode(value_or_raise(exchange).meta());
@@ -184,6 +225,24 @@ void bind_files(nb::class_<Agent>& agent) {
         .def(
             "distrust_files", [](Agent& self) { self.files().catalog().distrust(); },
             "Look at every file again before its copy is next used: this node was away.")
+        .def(
+            "files",
+            [](Agent& self) {
+                std::uint64_t files = 0, bytes = 0;
+                for (Tier tier : {Tier::Memory, Tier::Disk}) {
+                    Usage usage = self.store().usage(tier);
+                    files += usage.files;
+                    bytes += usage.file_bytes;
+                }
+                auto& reads = self.files().counters();
+                auto& opens = self.opening().counters();
+                return nb::make_tuple(
+                    files, bytes, reads.local + opens.local + opens.fetched, reads.remote.load(),
+                    self.files().fill_counters().started.load(), opens.failures.load());
+            },
+            nb::sig("def files(self) -> tuple[int, int, int, int, int, int]"),
+            "Files and bytes held, reads of programs here and of other nodes, files read from the "
+            "shared file system, and failures of other nodes.")
         .def(
             "set_files",
             [](Agent& self, std::uint32_t strikes, double avoid, double file_deadline,

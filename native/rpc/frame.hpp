@@ -40,8 +40,9 @@ enum class Op : std::uint8_t {
     Probe = 11,
     Open = 12,
     Attributes = 13,
+    Warm = 14,
 };
-constexpr std::uint8_t kLastOp = 13;
+constexpr std::uint8_t kLastOp = 14;
 
 enum Flag : std::uint16_t {
     kReply = 1,

@@ -17,6 +17,7 @@ constexpr std::size_t kRelay = kMaxCopies + 5;  // probes for others
 constexpr std::size_t kAsk = kMaxCopies + 6;    // our own calls; they wait for kCall
 constexpr std::size_t kProbe = kMaxCopies + 7;  // our own probes; they wait for kRelay
 constexpr std::size_t kFetch = kMaxCopies + 8;  // files for our programs; wait for kOpen, kDisk
-constexpr std::size_t kCount = kMaxCopies + 9;
+constexpr std::size_t kWarm = kMaxCopies + 9;   // waits for fills to end
+constexpr std::size_t kCount = kMaxCopies + 10;
 
 }  // namespace holdfast::lane

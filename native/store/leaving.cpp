@@ -8,6 +8,8 @@ void Store::unlink(std::map<std::string, Slot>::iterator slot) {
     const Object& object = *slot->second.object;
     auto& state = tier(object.tier);
     --state.objects;
+    state.files -= object.has_source;
+    state.file_bytes -= object.has_source ? object.size : 0;
     state.bytes -= object.size;
     state.occupied -= object.footprint();
     state.reserved += object.footprint();

@@ -27,7 +27,7 @@ class Operations : public Handler {
         : store_(store), peers_(peers), calls_(calls), presence_(presence), events_(events) {}
     // The pool is the server's, which needs this handler first.
     void use_pool(Pool& pool) {
-        files_.emplace(store_, pool);
+        files_.emplace(store_, presence_, pool);
         opening_.emplace(store_, *files_, peers_, presence_, events_);
     }
 

@@ -68,6 +68,13 @@ Result<Attributes> Remote::attributes(const std::string& address, const FileOrde
     return Attributes::decode(exchange->meta());
 }
 
+Result<Attributes> Remote::warm(const std::string& address, const FileOrder& order,
+                                Duration patience) {
+    auto exchange = client_.ask(address, {.op = Op::Warm, .meta = order.encode()}, patience);
+    if (!exchange.ok()) return exchange.take_status();
+    return Attributes::decode(exchange->meta());
+}
+
 Result<ObjectInfo> Remote::ask_info(Op op, const std::string& address, std::string meta,
                                     Duration patience) {
     auto exchange = client_.ask(address, {.op = op, .meta = std::move(meta)}, patience);

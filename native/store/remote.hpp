@@ -32,6 +32,7 @@ class Remote {
                                Duration patience);
     Result<Attributes> attributes(const std::string& address, const FileOrder& order,
                                   Duration patience);
+    Result<Attributes> warm(const std::string& address, const FileOrder& order, Duration patience);
 
     Result<ObjectInfo> pull(const std::string& address, const PullMessage& message,
                             Duration patience);

@@ -147,6 +147,8 @@ Status Store::publish(const std::shared_ptr<Object>& object) {
     state.occupied += object->footprint();
     state.bytes += object->size;
     ++state.objects;
+    state.files += object->has_source;
+    state.file_bytes += object->has_source ? object->size : 0;
     ++counters_.stored;
     index_.at(object->key).object = object;
     if (object->has_source) state.evictor.insert(object->key, object->footprint());
@@ -208,7 +210,8 @@ std::vector<ObjectPtr> Store::list(const std::string& prefix, const std::string&
 Usage Store::usage(Tier which) {
     std::lock_guard lock(mutex_);
     auto& state = tier(which);
-    return {state.objects, state.bytes, state.occupied, state.reserved, state.capacity};
+    return {state.objects,  state.bytes, state.occupied,  state.reserved,
+            state.capacity, state.files, state.file_bytes};
 }
 
 }  // namespace holdfast

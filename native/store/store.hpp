@@ -40,6 +40,7 @@ struct Usage {
     std::uint64_t occupied = 0;  // of the capacity, by what is stored (Object::footprint)
     std::uint64_t reserved = 0;  // of the capacity, by what is on its way in or out
     std::uint64_t capacity = 0;
+    std::uint64_t files = 0, file_bytes = 0;  // of the objects, those that have a source
 };
 
 struct StoreCounters {
@@ -118,6 +119,7 @@ class Store {
     Status verify(const ObjectPtr& object);
 
     Usage usage(Tier tier);
+    std::uint64_t capacity(Tier which) { return tier(which).capacity; }
     const StoreCounters& counters() const { return counters_; }
 
   private:
@@ -131,7 +133,7 @@ class Store {
             : directory(std::move(place)), capacity(most) {}
         TierDirectory directory;
         const std::uint64_t capacity;
-        std::uint64_t objects = 0, bytes = 0;
+        std::uint64_t objects = 0, bytes = 0, files = 0, file_bytes = 0;
         // Footprints: of what is stored, of what is on its way in or out, and of the latter alone.
         std::uint64_t occupied = 0, reserved = 0, leaving = 0;
         Evictor evictor;  // of what is stored, has a source and is not pinned

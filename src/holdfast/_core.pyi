@@ -127,21 +127,26 @@ class Client:
     def close(self) -> None:
         """Close the connections that are idle; the next request opens new ones."""
 
-    def read(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, deadline: float = 5.0) -> bytes:
+    def read(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, stands_in: bool, deadline: float = 5.0) -> bytes:
         """
         A file below `root`, from the agent's copy or read by it once and kept.
 
-        `validate`: the agent looks at the file first. Files of more than `largest` bytes, and all that is no regular file, raise NotCached; what changed less than `settled_ns` ago is served but not kept.
+        `validate`: the agent looks at the file first. Files of more than `largest` bytes, and all that is no regular file, raise NotCached; what changed less than `settled_ns` ago is served but not kept. Who does not own the file and does not have it raises StaleView, unless it `stands_in` for an owner that failed.
         """
 
-    def read_into(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, out: Buffer, deadline: float = 5.0) -> int:
+    def read_into(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, stands_in: bool, out: Buffer, deadline: float = 5.0) -> int:
         """The same into a buffer; gives the size of the file."""
 
-    def attributes(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, deadline: float = 5.0) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
+    def attributes(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, stands_in: bool, deadline: float = 5.0) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
         """
         What `read` would give the attributes of; the file is not opened.
 
         mode, uid, gid, nlink, inode, device, size, blocks, then atime, mtime and ctime in ns.
+        """
+
+    def warm(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, stands_in: bool, deadline: float = 5.0) -> int:
+        """
+        Make the agent read a file and keep it, and send nothing; gives its size.
         """
 
     def open_file(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, on_failure: int, deadline: float = 5.0) -> tuple[int, tuple[int, int, int, int, int, int, int, int, int, int, int]]:
@@ -150,6 +155,8 @@ class Client:
 
         The agent has it already, reads it if it owns it, or asks its owners. When one fails, `on_failure` 0 (abort) raises Unavailable, 1 (redirect) NotCached, and 2 (recache) goes on to the next. The descriptor is the caller's to close.
         """
+
+FILE_PREFIX: bytes = ...
 
 class Trust:
     """
@@ -311,6 +318,11 @@ class Agent:
     def distrust_files(self) -> None:
         """
         Look at every file again before its copy is next used: this node was away.
+        """
+
+    def files(self) -> tuple[int, int, int, int, int, int]:
+        """
+        Files and bytes held, reads of programs here and of other nodes, files read from the shared file system, and failures of other nodes.
         """
 
     def set_files(self, strikes: int, avoid: float, file_deadline: float, deadline: float, spare_bytes: int) -> None:

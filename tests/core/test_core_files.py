@@ -33,7 +33,7 @@ class Node:
     def order(self, name: bytes, validate: bool = False) -> tuple[Any, ...]:
         root = os.fsencode(self.root)
         memory = _core.Tier.MEMORY
-        return self.address, root, root + b"/" + name, memory, 1, validate, LARGEST, 0
+        return self.address, root, root + b"/" + name, memory, 1, validate, LARGEST, 0, False
 
     def read(self, name: bytes, validate: bool = False) -> bytes:
         return self.client.read(*self.order(name, validate))
@@ -115,7 +115,7 @@ def test_what_is_no_file_is_left_to_the_shared_file_system(node: Node, ask: str)
             call(*node.order(name))
     assert node.core.counters()["file_not_cached"] == 4
     with pytest.raises(errors.BadInput, match="absolute"):
-        call(node.address, b"root", b"root/file", _core.Tier.MEMORY, 1, False, LARGEST, 0)
+        call(node.address, b"root", b"root/file", _core.Tier.MEMORY, 1, False, LARGEST, 0, False)
 
 
 def test_a_copy_that_went_bad_is_found_and_read_again(node: Node) -> None:

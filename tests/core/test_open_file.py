@@ -45,7 +45,7 @@ class Reader:
     def fill(self, node: int, path: Path) -> None:
         """Let a node read the file, so that it has a copy."""
         address = self.cluster.nodes[node].member.address
-        self.client.read(address, *self.order(path), DEADLINE)
+        self.client.read(address, *self.order(path), False, DEADLINE)
 
     def open(self, path: Path, on_failure: int = RECACHE) -> tuple[bytes, tuple[int, ...]]:
         socket = self.cluster.nodes[0].member.socket
