@@ -54,6 +54,11 @@ class Config(msgspec.Struct, frozen=True):
     partition_wait: float
     metrics_port: int
     metrics_file: str
+    file_tier: str
+    file_largest: int | None
+    file_settled: float
+    file_deadline: float
+    file_strikes: int
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -79,6 +84,12 @@ def parse_role(value: Any) -> str:
     """Read what a node is there for."""
     if value not in ROLES:
         raise BadInput(f"{value!r} is not a role; use {', '.join(ROLES[:-1])} or {ROLES[-1]}")
+    return str(value)
+
+
+def _tier(value: Any) -> str:
+    if value not in ("memory", "disk"):
+        raise BadInput(f"{value!r} is not a tier; use memory or disk")
     return str(value)
 
 
@@ -174,6 +185,19 @@ SETTINGS: dict[str, Setting] = {
     ),
     "metrics_file": Setting(
         "", _text, "file for OpenMetrics at an agent's end; {node} in it is the node's name"
+    ),
+    "file_tier": Setting("disk", _tier, "where copies of files lie: memory or disk"),
+    "file_largest": Setting(
+        "auto", _capacity, "larger files are not cached; auto: a quarter of the tier"
+    ),
+    "file_settled": Setting(
+        "60 s", parse_time, "files changed less than this ago are served but not kept"
+    ),
+    "file_deadline": Setting(
+        "0.5 s", _positive_time, "silence at which an owner of files is given up, at least"
+    ),
+    "file_strikes": Setting(
+        "2", _positive, "so many in a row, and an owner of files is avoided for a while"
     ),
 }
 

@@ -14,11 +14,15 @@ from .objects import Objects
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from .files.files import Files, OnFailure, Validate
+    from .files.paths import Path as FilePath
+
 
 class Job:
     """A connection to the agents of a session, through one of them."""
 
     def __init__(self, directory: Path, config: settings.Config, node: str = "") -> None:
+        self._config = config
         self._peers = Peers(directory, config, node)
         self.objects = Objects(self._peers)
 
@@ -31,6 +35,24 @@ class Job:
     def nodes(self) -> list[str]:
         """The nodes of the session."""
         return [member.node for member in self._peers.routing.live]
+
+    def files(
+        self,
+        root: FilePath,
+        copies: int = 1,
+        on_failure: OnFailure = "recache",
+        validate: Validate = "never",
+    ) -> Files:
+        """Read the files below a directory of the shared file system from the nodes of the job.
+
+        `copies` of each are kept. When the owner of a file fails, `recache` lets the next node take
+        over, `redirect` reads the shared file system each time, `abort` raises. Files that change
+        behind Holdfast's back may go unseen until `refresh`; with validate="open" their owner looks
+        at each read.
+        """
+        from .files import Files  # noqa: PLC0415 - programs without files need none of it
+
+        return Files(self._peers, self._config, root, copies, on_failure, validate)
 
     def close(self) -> None:
         """Close the connections; not needed at the end of a program."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from .. import _core
-from ..cluster.messages import AgentStatus, ViewReply, ViewRequest
+from ..cluster.messages import AgentStatus, FileStatus, ViewReply, ViewRequest
 from ..errors import BadInput
 from ..membership import view
 from .members import Members
@@ -61,4 +61,5 @@ class Control:
             members.view.identity,
             members.detection(),
             members.settings.restore_rate,
+            FileStatus(*self._core.files()),
         )

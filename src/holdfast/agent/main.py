@@ -29,7 +29,7 @@ from ..membership.view import Member
 from .control import Control
 from .faults import Faults
 from .members import Members
-from .services import Services
+from .services import Services, offered
 
 #: An agent that nobody introduces to the others ends, in seconds.
 _JOIN_WITHIN = 60.0
@@ -125,6 +125,8 @@ def _serve(core: _core.Agent, orders: Orders, member: Member) -> bool:
     services.register(control)
     services.register(members)
     services.register(Faults(core))
+    for service in offered(core):
+        services.register(service)
     # A signal must wake the loop also when it arrives just before the wait.
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)

@@ -17,7 +17,7 @@ from ..config import Config
 from ..errors import BadInput
 from ..membership import events as swim
 from ..membership.owners import Owners
-from ..membership.swim import Swim
+from ..membership.swim import LONGEST_SLEEP, Swim
 from ..membership.view import Entry, Member, View, decode, encode
 from ..restoring import restorer as restoring
 from ..restoring.asking import Ask, MergeViews
@@ -32,6 +32,8 @@ _encode = msgspec.msgpack.encode
 _AT_ONCE = 10
 #: Periods between two ticks of restoring that has nothing to do.
 _RESTING = 3
+#: Kept ready for files that are fetched for programs of this node; an eighth of a small tier.
+_SPARE_BYTES = 32 << 20
 #: Errors of a pull whose object is not to be had any more.
 _GONE = ("NotFound", "Dropped")
 _TIERS = {tier.value: tier for tier in (_core.Tier.MEMORY, _core.Tier.DISK)}
@@ -58,12 +60,20 @@ class Members:
             _AT_ONCE * settings.probe_period,
         )
         self._identity = 0
+        self._incarnation = 0
         self._news: list[Entry] = []  # that answers to probes carry
         self._next_ticket = 0
         self._ticks = 0
         self._waiting: dict[int, Callable[[str, tuple[Any, ...]], None]] = {}
         # Not all at the same moment, although they were all started at once.
         self._next_tick = time.monotonic() + self._rng.random() * settings.probe_period
+        core.set_files(
+            settings.file_strikes,
+            settings.avoid,
+            settings.file_deadline,
+            settings.deadline,
+            _SPARE_BYTES,
+        )
         core.set_self(me.number)
         self._place()
 
@@ -81,7 +91,10 @@ class Members:
     def tick(self) -> None:
         """Do what is done once a period."""
         now = time.monotonic()
-        self._next_tick = now + self.settings.probe_period
+        period = self.settings.probe_period
+        if now - self._next_tick > LONGEST_SLEEP * period:
+            self._core.distrust_files()  # we were stopped, and nobody could tell us of changes
+        self._next_tick = now + period
         self._core.beat()
         self._membership(swim.Tick(), now)
         self._ticks += 1
@@ -155,8 +168,16 @@ class Members:
             self._core.set_news(encode(self._news) if self._news else b"")
         if changed:
             self.changes += 1
+            self._was_away()
             if self.view.identity != self._identity:
                 self._place()
+
+    def _was_away(self) -> None:
+        """Files may have changed while we were taken for dead and told nothing."""
+        own = self.view.get(self.me.number)
+        if own is not None and own.incarnation != self._incarnation:
+            self._incarnation = own.incarnation
+            self._core.distrust_files()
 
     def _place(self) -> None:
         """Put who lives now into force."""

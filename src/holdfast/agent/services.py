@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib import import_module
 from typing import Protocol
 
 from .. import _core
 from ..errors import BadInput, HoldfastError
+
+#: Services that lie above the agent: module and class, made with the core.
+_OFFERED = (("holdfast.files.service", "FilesService"),)
 
 
 class Service(Protocol):
@@ -16,6 +21,12 @@ class Service(Protocol):
     def handle(self, method: str, message: bytes) -> bytes:
         """Answer one call; raise a HoldfastError to refuse it."""
         ...
+
+
+def offered(core: _core.Agent) -> Iterator[Service]:
+    """Make the services that every agent offers."""
+    for module, name in _OFFERED:
+        yield getattr(import_module(module), name)(core)
 
 
 class Services:

@@ -68,6 +68,8 @@ def _show(report: SessionStatus) -> Group:
     if restored:
         size = format_size(sum(node.restoring.restored_bytes for node in report.nodes))
         lines.append(f"{restored} copies were restored so far, {size}.")
+    if any(node.files.files for node in report.nodes):
+        lines.append(_files(report))
     lines.append(f"Window after a death: {format_time(report.window)}.")
     return Group(*lines)
 
@@ -89,4 +91,16 @@ def _table(report: SessionStatus) -> Table:
             row.append(format_size(disk["bytes"]))
             row += [str(node.counters[name]) for name in ("puts", "gets", "damaged")]
         table.add_row(*row, style=None if healthy else "red")
+    return table
+
+
+def _files(report: SessionStatus) -> Table:
+    table = Table(title="files")
+    table.add_column("node", no_wrap=True)
+    for column in ("files", "bytes", "local", "remote", "from storage", "failures"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for node in report.nodes:
+        held = node.files
+        numbers = (held.local, held.remote, held.from_storage, held.failures)
+        table.add_row(node.node, str(held.files), format_size(held.bytes), *map(str, numbers))
     return table

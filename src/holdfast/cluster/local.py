@@ -113,7 +113,10 @@ class LocalAgents:
 
     def stop(self, node: int) -> None:
         """Stop the agent of a node: it lives, and answers nothing (SIGSTOP)."""
-        os.kill(self._at(node).process.pid, signal.SIGSTOP)
+        pid = self._at(node).process.pid
+        os.kill(pid, signal.SIGSTOP)
+        # Until then its threads may still answer.
+        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self, node: int) -> None:
         """Let a stopped agent go on (SIGCONT)."""

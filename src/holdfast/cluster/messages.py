@@ -23,6 +23,17 @@ class ViewReply(msgspec.Struct, frozen=True, array_like=True):
     entries: list[Entry] = []
 
 
+class FileStatus(msgspec.Struct, frozen=True):
+    """What an agent has to do with files of the shared file system."""
+
+    files: int = 0  # that it holds
+    bytes: int = 0
+    local: int = 0  # reads served to programs of its node
+    remote: int = 0  # reads served to other nodes
+    from_storage: int = 0  # files read from the shared file system
+    failures: int = 0  # of other nodes, when it asked them
+
+
 class AgentStatus(msgspec.Struct, frozen=True):
     """What an agent tells of itself."""
 
@@ -35,3 +46,4 @@ class AgentStatus(msgspec.Struct, frozen=True):
     identity: int  # of its view: equal views, equal owners
     detection: float  # how long a death goes unnoticed as a rule, in seconds
     restore_rate: int
+    files: FileStatus

@@ -40,7 +40,7 @@ class Routing:
     ) -> None:
         self.node = node
         self._is_here = node in here  # its socket is: the agent may be on another host
-        self._virtual_nodes = virtual_nodes
+        self.virtual_nodes = virtual_nodes
         self._view = view
         self._avoided = Avoided(avoid)
         self._turn = 0  # which of the lost are asked next
@@ -75,7 +75,7 @@ class Routing:
             if news:  # perhaps of somebody who came and died without our having heard of it
                 self._routes.lost = self._view.lost()
             return False
-        self._routes = _Routes(self._view, self._virtual_nodes)
+        self._routes = _Routes(self._view, self.virtual_nodes)
         return True
 
     def agrees(self, entries: list[Entry]) -> bool:

@@ -8,7 +8,7 @@ from ..errors import DeadlineMissed, TryAgain
 from ..membership.view import Entry, Member
 from ..restoring.restorer import RestoreStatus
 from .contacts import Contacts, at_once
-from .messages import AgentStatus
+from .messages import AgentStatus, FileStatus
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
@@ -31,6 +31,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     tiers: dict[str, dict[str, int]] = {}
     counters: dict[str, int] = {}
     restoring: RestoreStatus = RestoreStatus()
+    files: FileStatus = FileStatus()
 
 
 class SessionStatus(msgspec.Struct, frozen=True):
@@ -107,7 +108,7 @@ def _node(entry: Entry, answer: str, status: AgentStatus | None) -> NodeStatus:
     )
     if status is None:
         return node
-    told = {"tiers": status.tiers, "counters": status.counters, "restoring": status.restoring}
+    told = {name: getattr(status, name) for name in ("tiers", "counters", "restoring", "files")}
     return msgspec.structs.replace(node, **told)
 
 

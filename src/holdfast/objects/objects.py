@@ -118,8 +118,11 @@ class Objects:
                     page, more = self._peers.client.list_page(
                         routing.address(member), start, after, deadline=self._peers.deadline
                     )
-                    found.update((info.key, info) for info in page)
+                    objects = (one for one in page if not one.key.startswith(_core.FILE_PREFIX))
+                    found.update((info.key, info) for info in objects)
                     after = page[-1].key if page else after
+                    if after.startswith(_core.FILE_PREFIX):  # files are not listed: skip them
+                        after = _core.FILE_PREFIX + b"\xff"
             except TryAgain:
                 routing.avoid(member, time.monotonic())
                 missing.append(member.node)
@@ -189,6 +192,9 @@ def encode_key(key: str | bytes) -> bytes:
     if not isinstance(key, (str, bytes)):
         raise BadInput(f"a key is a str or bytes, not {type(key).__name__}")
     name = key.encode("utf-8", "surrogateescape") if isinstance(key, str) else key
+    if name.startswith(_core.FILE_PREFIX):
+        reserved = _core.FILE_PREFIX.decode()
+        raise BadInput(f"keys that begin with {reserved} are those of files; choose another")
     if not 1 <= len(name) <= MAX_KEY:
         raise BadInput(f"a key has 1 to {MAX_KEY} bytes, this one {len(name)}")
     return name

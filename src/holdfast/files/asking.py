@@ -1,0 +1,172 @@
+"""Whom a program asks for a file, and what it does when an owner fails."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from .. import _core
+from ..cluster.peers import Peers
+from ..config import Config
+from ..errors import Damaged, DeadlineMissed, NotCached, StaleView, TryAgain, Unavailable
+from ..membership.view import Member
+
+T = TypeVar("T")
+#: How to ask a member: its address, how long to wait, and whether it stands in for one that failed.
+Ask = Callable[[str, float, bool], T]
+#: What to do when an owner fails; the core knows them by their places.
+POLICIES = ("abort", "redirect", "recache")
+#: So many owners are tried one after the other before the shared file system itself.
+TRIED = 4
+#: How often the view is asked for while files are read, in seconds.
+_LOOK_EVERY = 1.0
+
+
+class FileStats(msgspec.Struct):
+    """What a program has read so far, and from where."""
+
+    local: int = 0  # from the agent of its own node
+    remote: int = 0  # from other agents
+    shared: int = 0  # from the shared file system, by the program itself
+    failures: int = 0  # requests that an agent failed
+    bytes: int = 0
+
+
+class Asking:
+    """Turns to the owner of a file, and elsewhere if it fails. Safe for threads."""
+
+    def __init__(self, peers: Peers, config: Config, on_failure: str) -> None:
+        self._peers = peers
+        self._on_failure = on_failure
+        self._trust = _core.Trust(
+            config.file_strikes, config.avoid, config.file_deadline, config.deadline
+        )
+        self._ring = _core.Ring([], 1)
+        self._on_ring: list[str] = []
+        self._look_at = 0.0
+        self._counting = threading.Lock()
+        self._stats = FileStats()
+
+    def owner(self, name: bytes, ask: Ask[T], source: Callable[[], T], deadline: float = 0.0) -> T:
+        """Ask the owners of a file in turn; else `source`.
+
+        `deadline` is borne instead of what an owner is trusted with, if it is given.
+        """
+        self._look()
+        stale = failed = False
+        owners = self._owners(name)
+        while owners:
+            member = owners.pop(0)
+            try:
+                if not self._trusts(member):
+                    raise Unavailable(f"{member.node} failed a moment ago")
+                return self._try(member, ask, failed, deadline)
+            except (NotCached, Damaged):
+                break  # Damaged: its copy was bad, or the storage failed it
+            except StaleView:
+                if stale:
+                    break
+                # It sees another owner and has no copy: one of us has old news.
+                stale = True
+                self._peers.merge(member)
+                owners = self._owners(name)
+            except TryAgain as error:
+                failed = True
+                self._blame(member, error)
+                if self._gives_up(member, error):
+                    break
+        self.count(shared=1)
+        return source()
+
+    def own_agent(self, name: bytes, ask: Ask[T], source: Callable[[], T]) -> T:
+        """Ask the agent of our own node, which asks the owners; else `source`."""
+        self._look()
+        routing = self._peers.routing
+        member = next((one for one in routing.live if one.node == self._peers.node), None)
+        owner = self._owners(name)[:1]
+        try:
+            # Who takes over from the dead is for the agent to find, if somebody shall.
+            if owner and not self._lives(owner[0]) and self._gives_up(owner[0], None):
+                member = None
+            if member is not None and self._trusts(member):
+                # It answers when it has the whole file, and large ones take their time.
+                return self._try(member, ask, deadline=self._peers.deadline)
+        except (NotCached, Damaged):
+            pass
+        except TryAgain as error:
+            if member is not None and member == routing.member_at(error):
+                self._peers.refresh()  # asks it for its view; it is avoided if it is silent
+                if routing.avoids(member, time.monotonic()):
+                    self._blame(member, error)
+            if self._on_failure == "abort":
+                raise
+        self.count(shared=1)
+        return source()
+
+    def _owners(self, name: bytes) -> list[Member]:
+        """Return who owns a file, and who would if those before failed."""
+        routing, key = self._peers.routing, _core.FILE_PREFIX + name
+        if self._on_failure == "recache":
+            return routing.owners.of(key, TRIED)
+        # Nobody takes over from the dead: they stay on the ring.
+        on_node = {member.node: member for member in (*routing.lost, *routing.live)}
+        if list(on_node) != self._on_ring:
+            self._on_ring = list(on_node)
+            self._ring = _core.Ring(self._on_ring, routing.virtual_nodes)
+        return [on_node[node] for node in self._ring.owners(key, 1)]
+
+    def count(self, **more: int) -> None:
+        """Count what was read."""
+        with self._counting:
+            for name, number in more.items():
+                setattr(self._stats, name, getattr(self._stats, name) + number)
+
+    def stats(self) -> FileStats:
+        """Return what was counted."""
+        with self._counting:
+            return msgspec.structs.replace(self._stats)
+
+    def _lives(self, member: Member) -> bool:
+        return member.number in self._peers.routing.owners.members
+
+    def _trusts(self, member: Member) -> bool:
+        return self._lives(member) and self._trust.trusts(member.number, time.monotonic())
+
+    def _try(
+        self, member: Member, ask: Ask[T], stands_in: bool = False, deadline: float = 0.0
+    ) -> T:
+        start = time.monotonic()
+        wait = deadline or self._trust.deadline(member.number)
+        result = ask(self._peers.routing.address(member), wait, stands_in)
+        if not deadline:
+            self._trust.answered(member.number, time.monotonic() - start)
+        self.count(**{"local" if member.node == self._peers.node else "remote": 1})
+        return result
+
+    def _blame(self, member: Member, error: TryAgain) -> None:
+        if not self._trusts(member):
+            return  # it was blamed before
+        self.count(failures=1)
+        self._trust.failed(member.number, isinstance(error, DeadlineMissed), time.monotonic())
+        self._peers.doubt(member)
+        self._look_at = 0.0
+
+    def _gives_up(self, member: Member, error: TryAgain | None) -> bool:
+        """Whether the failure of an owner ends the search among the agents."""
+        if self._on_failure == "abort":
+            raise Unavailable(
+                f"{member.node} owns the file and failed; with on_failure='abort' nobody takes "
+                "over: use 'redirect' or 'recache' to go on"
+            ) from error
+        return self._on_failure == "redirect"
+
+    def _look(self) -> None:
+        """Learn now and then who died and who joined: their share has other owners."""
+        now = time.monotonic()
+        if now >= self._look_at:
+            self._look_at = now + _LOOK_EVERY
+            self._peers.refresh()

@@ -1,0 +1,233 @@
+"""`job.files(root)`: read files of a shared file system from copies on the nodes of the job."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Collection, Iterator
+from typing import IO, TYPE_CHECKING, Any, Literal, overload
+
+from .. import _core
+from ..cluster.peers import Peers
+from ..config import Config
+from ..errors import BadInput
+from . import paths, warming
+from .asking import POLICIES, TRIED, Asking, FileStats
+from .paths import Path
+from .refreshing import Refreshed, refresh
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+OnFailure = Literal["abort", "redirect", "recache"]
+Validate = Literal["never", "open"]
+_VALIDATE = ("never", "open")
+#: An owner that reads a file ahead answers when it has it all, in seconds.
+_WARM_WITHIN = 300.0
+_MODES = ("rb", "br", "r", "rt", "tr")
+_TIERS = {"memory": _core.Tier.MEMORY, "disk": _core.Tier.DISK}
+
+
+class Files:
+    """The files below one root. All methods may be used from several threads at once.
+
+    A file belongs to a node by the hash ring. That node reads it from the shared file system once
+    and keeps it; whoever wants it reads it from there. Whatever no agent can give is read from the
+    shared file system itself, so a program sees what it would see without Holdfast.
+    """
+
+    def __init__(
+        self,
+        peers: Peers,
+        config: Config,
+        root: Path,
+        copies: int,
+        on_failure: OnFailure,
+        validate: Validate,
+    ) -> None:
+        _choose("on_failure", on_failure, POLICIES)
+        _choose("validate", validate, _VALIDATE)
+        if not 1 <= copies <= TRIED:
+            raise BadInput(f"a file has 1 to {TRIED} copies, not {copies}")
+        self._root = paths.root_of(root)
+        self._peers = peers
+        self._policy = POLICIES.index(on_failure)
+        self._order = (
+            _TIERS[config.file_tier],
+            copies,
+            validate == "open",
+            config.file_largest or 0,  # 0: a quarter of the owner's tier
+            int(config.file_settled * 1e9),
+        )
+        self._asking = Asking(peers, config, on_failure)
+
+    @property
+    def root(self) -> str:
+        """The directory of the shared file system."""
+        return os.fsdecode(self._root)
+
+    @overload
+    def read(self, path: Path) -> bytes: ...
+    @overload
+    def read(self, path: Path, out: Buffer) -> int: ...
+    def read(self, path: Path, out: Buffer | None = None) -> bytes | int:
+        """Return the bytes of a file; or put them into `out`, and return how many there are.
+
+        `path` is relative to the root, or an absolute path below it.
+        """
+        wanted = paths.below(self._root, path)
+        name, client = paths.spelling(wanted), self._peers.client
+        if name is None:
+            self._asking.count(shared=1)
+            return _read(wanted) if out is None else _read_into(wanted, out)
+        if out is None:
+            content = self._asking.owner(
+                name,
+                lambda at, wait, stands_in: client.read(
+                    at, self._root, name, *self._order, stands_in, wait
+                ),
+                lambda: _read(wanted),
+            )
+            self._asking.count(bytes=len(content))
+            return content
+        room = out
+        size = self._asking.owner(
+            name,
+            lambda at, wait, stands_in: client.read_into(
+                at, self._root, name, *self._order, stands_in, room, wait
+            ),
+            lambda: _read_into(wanted, room),
+        )
+        self._asking.count(bytes=size)
+        return size
+
+    def open(self, path: Path, mode: str = "rb", **text: Any) -> IO[bytes] | IO[str]:
+        """Open a file for reading: a real one, with a descriptor.
+
+        `mode` is "rb" or "r"; `text` is what the builtin `open` takes for text: `encoding`,
+        `errors`, `newline`.
+        """
+        if mode not in _MODES:
+            raise BadInput(f"mode {mode!r}: files below a root are opened for reading, 'r' or 'rb'")
+        wanted = paths.below(self._root, path)
+        name, client = paths.spelling(wanted), self._peers.client
+
+        def source() -> int:
+            return os.open(wanted, os.O_RDONLY | os.O_CLOEXEC)
+
+        if name is None:
+            self._asking.count(shared=1)
+            descriptor = source()
+        else:
+            descriptor = self._asking.own_agent(
+                name,
+                lambda at, wait, _: client.open_file(
+                    at, self._root, name, *self._order, self._policy, wait
+                )[0],
+                source,
+            )
+        binary = io.BufferedReader(io.FileIO(descriptor, "rb"))
+        return binary if "b" in mode else io.TextIOWrapper(binary, **text)
+
+    def stat(self, path: Path) -> os.stat_result:
+        """Return what the shared file system says of a file, as its owner last saw it."""
+        wanted = paths.below(self._root, path)
+        name, client = paths.spelling(wanted), self._peers.client
+        if name is None or name == self._root:
+            return os.stat(wanted)
+        return self._asking.owner(
+            name,
+            lambda at, wait, stands_in: _stat_result(
+                client.attributes(at, self._root, name, *self._order, stands_in, wait)
+            ),
+            lambda: os.stat(wanted),
+        )
+
+    def listdir(self, path: Path = "") -> list[str]:
+        """Return the names in a directory below the root, as the shared file system has them."""
+        return os.listdir(os.fsdecode(paths.below(self._root, path)))
+
+    def walk(self, path: Path = "") -> Iterator[str]:
+        """Yield all files below a directory, relative to the root, in the order of their names."""
+        root = os.fsdecode(self._root)
+        for where, directories, names in os.walk(os.fsdecode(paths.below(self._root, path))):
+            directories.sort()
+            for name in sorted(names):
+                yield os.path.relpath(os.path.join(where, name), root)
+
+    def warm(
+        self,
+        path: Path = "",
+        parallel: int = 16,
+        progress: Callable[[warming.Warmed], None] | None = None,
+    ) -> warming.Warmed:
+        """Let the owners of all files below `path` read them now, many at a time.
+
+        What is there already is not read again, so a warming that was interrupted goes on where it
+        was. `progress` is called with the counts so far, now and then.
+        """
+        client = self._peers.client
+
+        def one(name: str) -> int:
+            wanted = paths.below(self._root, name)
+            spelled = paths.spelling(wanted)
+            assert spelled is not None
+            return self._asking.owner(
+                spelled,
+                lambda at, wait, stands_in: client.warm(
+                    at, self._root, spelled, *self._order, stands_in, wait
+                ),
+                lambda: -1,
+                _WARM_WITHIN,
+            )
+
+        return warming.warm(list(self.walk(path)), one, parallel, progress)
+
+    def refresh(self, *names: Path) -> Refreshed:
+        """Let all nodes look again at files and directories, with all below them.
+
+        Without names: the whole root. What has changed on the shared file system is seen from then
+        on; what has not stays cached.
+        """
+        prefixes = [paths.below(self._root, name) for name in names] or [self._root]
+        return refresh(self._peers, prefixes)
+
+    def stats(self) -> FileStats:
+        """Return what this program has read so far, and from where."""
+        return self._asking.stats()
+
+    def __repr__(self) -> str:
+        return f"<Files below {self.root}>"
+
+
+def _choose(name: str, value: str, known: Collection[str]) -> None:
+    if value not in known:
+        *some, last = known
+        raise BadInput(f"{name}={value!r}: use {', '.join(some)} or {last}")
+
+
+def _stat_result(attributes: tuple[int, ...]) -> os.stat_result:
+    mode, uid, gid, nlink, inode, device, size, blocks, *times = attributes
+    exact: dict[str, float] = {"st_blocks": blocks}
+    for name, time in zip(("st_atime", "st_mtime", "st_ctime"), times, strict=True):
+        seconds, rest = divmod(time, 1_000_000_000)
+        exact |= {name: seconds + 1e-9 * rest, f"{name}_ns": time}  # rounded as by os.stat
+    whole = [time // 1_000_000_000 for time in times]
+    return os.stat_result((mode, inode, device, nlink, uid, gid, size, *whole), exact)
+
+
+def _read(path: bytes) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.readall()
+
+
+def _read_into(path: bytes, out: Buffer) -> int:
+    room = memoryview(out).cast("B")
+    with open(path, "rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > len(room):
+            raise BadInput(f"{os.fsdecode(path)} has {size} bytes, and `out` room for {len(room)}")
+        at = 0
+        while got := file.readinto(room[at:]):
+            at += got
+        return at

@@ -1,0 +1,25 @@
+"""What an agent does for files beside reading them: it forgets what it knows when told to."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .. import _core
+from ..errors import BadInput
+
+
+class FilesService:
+    """Answers `refresh`."""
+
+    name = "files"
+
+    def __init__(self, core: _core.Agent) -> None:
+        self._core = core
+
+    def handle(self, method: str, message: bytes) -> bytes:
+        """Answer one call."""
+        if method != "refresh":
+            raise BadInput(f"files has no method {method!r}")
+        for prefix in msgspec.msgpack.decode(message, type=list[bytes]):
+            self._core.refresh_files(prefix)
+        return b""

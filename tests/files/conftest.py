@@ -1,0 +1,67 @@
+"""A storage that counts, files on it, and four agents in front of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from epochs import SETTINGS
+
+import holdfast
+from holdfast.cluster import storage as storages
+from holdfast.cluster.storage import Storage
+
+NODES = 4
+
+
+@pytest.fixture(autouse=True)
+def _can_count() -> None:
+    if reason := storages.why_not():
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def data() -> dict[str, bytes]:
+    """Names and bytes of the files."""
+    rng = random.Random(4)
+    sizes = [0, 1, 4096, 65_536, 100_000, 300_000]
+    return {f"part-{n % 3}/{n:03}": rng.randbytes(sizes[n % len(sizes)]) for n in range(60)}
+
+
+@pytest.fixture
+def backing(tmp_path: Path, data: dict[str, bytes]) -> Path:
+    """Where the storage keeps them."""
+    for name, content in data.items():
+        path = tmp_path / "backing" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return tmp_path / "backing"
+
+
+@pytest.fixture
+def storage(tmp_path: Path, backing: Path) -> Iterator[Storage]:
+    """The shared file system, of which each node has a mount of its own."""
+    with Storage(backing, tmp_path / "shared", nodes=NODES) as shown:
+        yield shown
+
+
+@pytest.fixture
+def root(storage: Storage) -> Path:
+    """Where programs see the files."""
+    return storage.at
+
+
+@pytest.fixture
+def cluster(storage: Storage) -> Iterator[holdfast.LocalCluster]:
+    """Four agents in front of it."""
+    with holdfast.local_cluster(nodes=NODES, storage=storage, **SETTINGS) as agents:
+        yield agents
+
+
+@pytest.fixture
+def job(cluster: holdfast.LocalCluster) -> Iterator[holdfast.Job]:
+    """A connection through node 0."""
+    with cluster.connect() as connected:
+        yield connected

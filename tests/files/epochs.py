@@ -1,0 +1,50 @@
+"""Reading a whole data set, as a training job does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import holdfast
+from holdfast.cluster.contacts import Contacts
+from holdfast.cluster.survey import NodeStatus, survey
+from holdfast.files import Files
+
+#: Deaths are noticed in a second, and files need not be old to be kept.
+SETTINGS = {
+    "probe_period": "0.1 s",
+    "file_settled": "0 s",
+    "file_tier": "memory",
+    "memory": "256 MiB",
+    "disk": "256 MiB",
+}
+
+#: A ceiling against hangs, not an expectation.
+WITHIN = 30.0
+
+
+def epoch(files: Files, data: dict[str, bytes]) -> None:
+    """Read every file and compare."""
+    for name, content in data.items():
+        assert files.read(name) == content, name
+
+
+def wait_for(condition: Callable[[], bool], within: float = WITHIN) -> None:
+    end = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def nodes_of(cluster: holdfast.LocalCluster) -> dict[str, NodeStatus]:
+    """The nodes that answer, by name."""
+    contacts = Contacts(cluster.directory, 5.0)
+    try:
+        return {node.node: node for node in survey(contacts).nodes if node.tiers}
+    finally:
+        contacts.client.close()
+
+
+def copies_in(cluster: holdfast.LocalCluster) -> int:
+    """Copies of files on all nodes that answer, where nothing else is stored."""
+    return sum(node.tiers["memory"]["objects"] for node in nodes_of(cluster).values())

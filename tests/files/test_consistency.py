@@ -1,0 +1,204 @@
+"""Rule 12: what is seen of files that change, and of what is no plain file."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from epochs import SETTINGS, wait_for
+
+import holdfast
+from holdfast import errors
+from holdfast.cluster.storage import Storage
+
+NAME = "part-0/003"
+
+
+def test_rule_12_a_change_behind_our_back_is_seen_after_refresh(
+    cluster: holdfast.LocalCluster, storage: Storage, data: dict[str, bytes], backing: Path
+) -> None:
+    with cluster.connect(0) as job, cluster.connect(2) as other:
+        files, others = job.files(storage.at), other.files(storage.at)
+        assert files.read(NAME) == data[NAME]
+        for change in (b"replaced", b"replaced again, and longer", b""):
+            (backing / "new").write_bytes(change)
+            before = files.read(NAME)
+            (backing / "new").replace(backing / NAME)
+            assert files.read(NAME) == others.read(NAME) == before
+            done = files.refresh(NAME)
+            assert sorted(done.nodes) == [f"node-{n}" for n in range(4)]
+            assert done.missed == []
+            storage.reset()
+            assert files.read(NAME) == others.read(NAME) == change
+            assert storage.opens() == {NAME: 1}
+
+
+def test_rule_12_a_refresh_of_what_did_not_change_reads_nothing_again(
+    job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+) -> None:
+    files = job.files(storage.at)
+    for name in data:
+        files.read(name)
+    storage.reset()
+    files.refresh()
+    for name, content in data.items():
+        assert files.read(name) == content
+    assert storage.opens() == {}
+    assert storage.total().lookups > 0  # it did look
+
+
+def test_rule_12_validate_open_sees_every_change(
+    job: holdfast.Job, storage: Storage, data: dict[str, bytes], backing: Path
+) -> None:
+    files = job.files(storage.at, validate="open")
+    assert files.read(NAME) == data[NAME]
+    assert files.read(NAME) == data[NAME]
+    assert storage.opens() == {NAME: 1}
+    (backing / NAME).write_bytes(b"changed")
+    assert files.read(NAME) == b"changed"
+    with open(backing / NAME, "ab") as file:
+        file.write(b" and appended to")
+    assert files.read(NAME) == b"changed and appended to"
+    os.truncate(backing / NAME, 3)
+    assert files.read(NAME) == b"cha"
+    assert files.stat(NAME).st_size == 3
+    (backing / NAME).unlink()
+    with pytest.raises(FileNotFoundError):
+        files.read(NAME)
+
+
+def test_rule_12_a_deleted_file_is_served_until_refreshed(
+    job: holdfast.Job, storage: Storage, data: dict[str, bytes], backing: Path
+) -> None:
+    files = job.files(storage.at)
+    files.read(NAME)
+    (backing / NAME).unlink()
+    assert files.read(NAME) == data[NAME]
+    files.refresh("part-0")  # a directory, with all below it
+    with pytest.raises(FileNotFoundError):
+        files.read(NAME)
+
+
+def test_rule_12_a_young_file_is_served_and_not_kept(
+    storage: Storage, data: dict[str, bytes], backing: Path
+) -> None:
+    young = {**SETTINGS, "file_settled": "1 h"}
+    with (
+        holdfast.local_cluster(nodes=2, storage=storage, **young) as cluster,
+        cluster.connect() as job,
+    ):
+        files = job.files(storage.at)
+        for _ in range(3):
+            assert files.read(NAME) == data[NAME]
+        assert storage.opens()[NAME] == 3
+        os.utime(backing / NAME, (1e9, 1e9))
+        for _ in range(3):
+            assert files.read(NAME) == data[NAME]
+        assert storage.opens()[NAME] == 4
+
+
+def test_rule_12_a_file_that_changes_while_it_is_read_is_not_kept(
+    job: holdfast.Job, storage: Storage, data: dict[str, bytes], backing: Path
+) -> None:
+    name = "part-2/005"  # 300,000 bytes
+    storage.hang(name, "read")
+    files = job.files(storage.at)
+    reader = threading.Thread(target=lambda: files.read(name))
+    reader.start()
+    wait_for(lambda: storage.opens().get(name, 0) == 1)
+    os.utime(backing / name)  # its time of change is another one now
+    storage.heal()
+    reader.join(30)
+    storage.reset()
+    assert files.read(name) == data[name]
+    assert storage.opens() == {name: 1}
+    assert files.read(name) == data[name]
+    assert storage.opens() == {name: 1}
+
+
+def test_what_is_no_plain_file_is_the_storage_s_own(
+    job: holdfast.Job, storage: Storage, data: dict[str, bytes], backing: Path, tmp_path: Path
+) -> None:
+    files = job.files(storage.at)
+    (tmp_path / "outside").write_bytes(b"outside")
+    (backing / "inside").symlink_to(NAME)
+    (backing / "foreign").symlink_to(tmp_path / "outside")
+    (backing / "loop").symlink_to("loop")
+    os.mkfifo(backing / "fifo")
+    assert files.read("inside") == data[NAME]
+    assert files.read("foreign") == b"outside"
+    for name, code in {
+        "loop": errno.ELOOP,
+        "part-0": errno.EISDIR,
+        "missing": errno.ENOENT,
+        "part-0/000/below": errno.ENOTDIR,
+        "x" * 300: errno.ENAMETOOLONG,
+    }.items():
+        with pytest.raises(OSError, match=r"Errno") as caught:
+            files.read(name)
+        assert caught.value.errno == code, name
+    assert files.stat("fifo").st_mode == os.stat(backing / "fifo").st_mode  # and nobody waits
+    assert files.stats().local + files.stats().remote == 1  # the link that stays inside
+
+
+def test_a_file_above_the_limit_is_not_cached_but_read(
+    storage: Storage, data: dict[str, bytes], backing: Path
+) -> None:
+    with (
+        holdfast.local_cluster(
+            nodes=2, storage=storage, **{**SETTINGS, "file_largest": "64 KiB"}
+        ) as cluster,
+        cluster.connect() as job,
+    ):
+        files = job.files(storage.at)
+        for name, content in data.items():
+            assert files.read(name) == files.read(name) == content
+            assert storage.opens()[name] == (2 if len(content) > 65_536 else 1)
+
+
+def test_a_large_sparse_file_is_read_from_the_storage(
+    job: holdfast.Job, storage: Storage, backing: Path
+) -> None:
+    with open(backing / "sparse", "wb") as file:
+        file.truncate(5 << 30)
+        file.seek(3 << 30)
+        file.write(b"island")
+    with job.files(storage.at).open("sparse") as file:
+        file.seek(3 << 30)
+        assert file.read(6) == b"island"
+        assert os.fstat(file.fileno()).st_blocks * 512 < 1 << 30
+
+
+def test_an_error_of_the_storage_is_the_program_s_and_passes(
+    job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+) -> None:
+    files = job.files(storage.at)
+    name = "part-1/004"
+    for operation in ("open", "read"):
+        storage.fail(name, operation, errno.EIO)
+        with pytest.raises(OSError, match=r"Errno") as caught:
+            files.read(name)
+        assert caught.value.errno == errno.EIO
+        assert not isinstance(caught.value, errors.HoldfastError)
+        storage.heal()
+    assert files.read(name) == data[name]
+    storage.reset()
+    assert files.read(name) == data[name]
+    assert storage.opens() == {}
+
+
+def test_a_hundred_thousand_files_in_one_directory(
+    job: holdfast.Job, storage: Storage, backing: Path
+) -> None:
+    (backing / "many").mkdir()
+    for number in range(100_000):
+        os.close(os.open(backing / f"many/{number}", os.O_WRONLY | os.O_CREAT, 0o600))
+    files = job.files(storage.at)
+    start = time.monotonic()
+    assert len(files.listdir("many")) == 100_000
+    assert files.read("many/77777") == b""
+    assert time.monotonic() - start < 60

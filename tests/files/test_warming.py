@@ -1,0 +1,106 @@
+"""Warming, refreshing and looking at the cache from the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from epochs import epoch
+
+import holdfast
+from holdfast.cluster.storage import HOST, Storage
+from holdfast.files.warming import Warmed
+
+
+def command(cluster: holdfast.LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `holdfast` on the session of a local cluster."""
+    where = {
+        "HOLDFAST_RUN_DIR": str(cluster.directory.parent),
+        "HOLDFAST_SESSION": cluster.directory.name,
+        "HOLDFAST_FILE_SETTLED": "0 s",
+        "HOLDFAST_FILE_TIER": "memory",
+    }
+    return subprocess.run(
+        [Path(sys.executable).with_name("holdfast"), *arguments],
+        env={**os.environ, **where},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_warm_fills_all_owners_and_sends_nothing_here(
+    job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+) -> None:
+    files = job.files(storage.at)
+    seen: list[int] = []
+    total = files.warm(progress=lambda so_far: seen.append(so_far.files))
+    size = sum(map(len, data.values()))
+    assert total == Warmed(len(data), len(data), len(data), size, 0)
+    assert seen[-1] == len(data)
+    assert storage.opens() == dict.fromkeys(data, 1)
+    assert storage.opens(HOST) == {}
+    epoch(files, data)
+    assert storage.opens() == dict.fromkeys(data, 1)
+
+
+def test_a_warming_that_was_interrupted_goes_on(
+    job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+) -> None:
+    files = job.files(storage.at)
+
+    def interrupt(so_far: Warmed) -> None:
+        if so_far.files >= 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        files.warm(parallel=1, progress=interrupt)
+    before = storage.total().opens
+    assert 0 < before < len(data)
+    assert files.warm().cached == len(data)
+    assert storage.opens() == dict.fromkeys(data, 1)
+
+
+def test_warm_tells_what_it_left_out(
+    job: holdfast.Job, storage: Storage, data: dict[str, bytes], backing: Path
+) -> None:
+    os.mkfifo(backing / "fifo")
+    with open(backing / "sparse", "wb") as file:
+        file.truncate(5 << 30)
+    total = job.files(storage.at).warm()
+    assert (total.cached, total.left_out) == (len(data), 2)
+
+
+def test_the_commands(
+    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: Storage, data: dict[str, bytes],
+    backing: Path,
+) -> None:  # fmt: skip
+    done = command(cluster, "warm", str(storage.at))
+    assert done.returncode == 0, done.stderr
+    assert f"{len(data)} files are cached" in done.stdout
+    again = json.loads(command(cluster, "warm", str(storage.at), "--json").stdout)
+    assert (again["total"], again["cached"]) == (len(data), len(data))
+    assert storage.opens() == dict.fromkeys(data, 1)
+
+    name = "part-0/003"
+    (backing / name).write_bytes(b"changed")
+    files = job.files(storage.at)
+    assert files.read(name) == data[name]
+    done = command(cluster, "refresh", str(storage.at / name))
+    assert done.returncode == 0, done.stderr
+    assert files.read(name) == b"changed"
+
+    status = json.loads(command(cluster, "status", "--json").stdout)
+    assert sum(node["files"]["files"] for node in status["nodes"]) == len(data)
+    assert sum(node["files"]["from_storage"] for node in status["nodes"]) == len(data) + 1
+    assert "files" in command(cluster, "status").stdout
+
+    wrong = command(cluster, "warm", str(storage.at / "missing"))
+    assert wrong.returncode == 2
+    assert "is not a directory" in wrong.stderr
+    assert "Traceback" not in wrong.stderr
