@@ -18,6 +18,7 @@ from .report import print_report
 #: Name of a benchmark -> the module that runs it, imported when asked for.
 BENCHES: dict[str, str] = {
     "core": "holdfast.cli.bench.core",
+    "files": "holdfast.cli.bench.files",
     "membership": "holdfast.cli.bench.membership",
     "planner": "holdfast.cli.bench.planner",
     "replicas": "holdfast.cli.bench.replicas",
