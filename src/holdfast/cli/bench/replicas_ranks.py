@@ -32,16 +32,17 @@ BLOCKS = MINE // BLOCK
 
 def timed(comm: MPI.Intracomm, action: Callable[[int], Any], repeat: int = 9) -> float:
     """Median over repetitions of the time of the slowest rank; the first one is not counted."""
-    times = []
-    for turn in range(repeat + 1):
-        comm.Barrier()
-        start = time.perf_counter()
-        action(turn)
-        spent = time.perf_counter() - start
-        slowest = np.empty(1)
-        comm.Allreduce(np.array([spent]), slowest, MPI.MAX)
-        times.append(float(slowest[0]))
-    return median(times[1:])
+    return median([once(comm, action, turn) for turn in range(repeat + 1)][1:])
+
+
+def once(comm: MPI.Intracomm, action: Callable[[int], Any], turn: int = 0) -> float:
+    """Return the time of the slowest rank, by its own clock from a common barrier."""
+    comm.Barrier()
+    start = time.perf_counter()
+    action(turn)
+    spent = np.array([time.perf_counter() - start])
+    comm.Allreduce(MPI.IN_PLACE, spent, MPI.MAX)
+    return float(spent[0])
 
 
 def part_of(first: int, count: int, index: int, parts: int) -> list[tuple[int, int]]:
@@ -91,7 +92,7 @@ def bulk() -> dict[str, float]:
 
 
 def sizes() -> dict[str, float]:
-    """Submit and load 1 % for ranges of many sizes, permuted and not."""
+    """Submit and load for ranges of many sizes, permuted and not."""
     comm = MPI.COMM_WORLD
     source = np.random.default_rng(comm.rank).integers(0, 256, MINE, np.uint8)
     out = np.ones(MINE, np.uint8)
@@ -107,9 +108,13 @@ def sizes() -> dict[str, float]:
                 mine = one_percent(comm, turn)
                 store.load(mine, out=out[: mine[0][1] * BLOCK])
 
+            def everything(_: int, store: Replicas = store) -> None:
+                store.load([((comm.rank + 1) % comm.size * BLOCKS, BLOCKS)], out=out)
+
             key = f"{1 << exponent} {'permuted' if permute else 'in order'}"
             results[f"submit {key}"] = timed(comm, submit, 3)
-            results[f"load 1 % {key}"] = timed(comm, hundredth, 9)
+            results[f"load 1 % {key}"] = timed(comm, hundredth, 15)
+            results[f"load all {key}"] = timed(comm, everything, 3)
     return results
 
 
@@ -179,13 +184,10 @@ def death(directory: str) -> NoReturn:
         recovery = store.recover()
     store.load(shares.lose(recovery.ranks)[store.comm.rank])
     results = {"kill to data": _since(store.comm, begin)}
-    start = time.perf_counter()
-    store.restore_copies()
-    results["restore copies"] = store.comm.allreduce(time.perf_counter() - start, MPI.MAX)
+    results["restore copies"] = once(store.comm, lambda _: store.restore_copies())
     lost = part_of(0, COPIES * BLOCKS, store.comm.rank, store.comm.size)
     out = np.ones(lost[0][1] * BLOCK, np.uint8)
-    results["scatter 64 MiB"] = timed(store.comm, lambda _: store.load(lost, out=out), 3)
-    results["ranks"] = float(store.comm.size)
+    results["scatter 64 MiB"] = timed(store.comm, lambda _: store.load(lost, out=out), 5)
     _write(store.comm, results)
 
 
