@@ -55,6 +55,8 @@ $(VENV)/.build-deps: pyproject.toml scripts/packages
 $(VENV)/.test-deps: $(VENV)/.build-deps
 	scripts/packages test
 	scripts/pip-install $(BIN)/python test
+	test -x $(VENV)/mpich/bin/python || $(PYTHON) -m venv $(VENV)/mpich
+	scripts/pip-install $(VENV)/mpich/bin/python run test-mpich
 	touch $@
 
 # The figures of docs/models are drawn by the models they explain.

@@ -28,6 +28,9 @@ from .version import Version
 
 Ranges = Iterable[tuple[int, int]]
 
+#: Bytes in a range where the user says nothing; docs/explanation/replicas.md says why.
+RANGE_BYTES = "256 KiB"
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -71,7 +74,7 @@ class Replicas:
         self,
         comm: MPI.Intracomm | mpi.Crew,
         copies: int = 4,
-        range_bytes: int | str = "256 KiB",
+        range_bytes: int | str = RANGE_BYTES,
         permute: bool = True,
         seed: int = 0,
         nodes: Sequence[str | int] | None = None,

@@ -24,6 +24,7 @@ from mpi4py import MPI
 from holdfast import mpi
 from holdfast.errors import RanksFailed
 from holdfast.replicas import Replicas, Shares
+from holdfast.replicas.store import RANGE_BYTES
 
 MIB = 1 << 20
 BLOCK, MINE, COPIES = 64, 16 * MIB, 4
@@ -91,31 +92,25 @@ def bulk() -> dict[str, float]:
     return results
 
 
-def sizes() -> dict[str, float]:
-    """Submit and load for ranges of many sizes, permuted and not."""
+def calls(order: str, range_bytes: str = RANGE_BYTES) -> dict[str, float]:
+    """Submit and load in ranges of a size, permuted or in order."""
     comm = MPI.COMM_WORLD
     source = np.random.default_rng(comm.rank).integers(0, 256, MINE, np.uint8)
     out = np.ones(MINE, np.uint8)
-    results = {}
-    for permute in (True, False):
-        for exponent in range(10, 25, 2):
-            store = Replicas(comm, COPIES, range_bytes=1 << exponent, permute=permute)
+    store = Replicas(comm, COPIES, range_bytes, permute=order == "permuted")
 
-            def submit(_: int, store: Replicas = store) -> None:
-                store.submit(source, block_bytes=BLOCK)
+    def hundredth(turn: int) -> None:
+        mine = one_percent(comm, turn)
+        store.load(mine, out=out[: mine[0][1] * BLOCK])
 
-            def hundredth(turn: int, store: Replicas = store) -> None:
-                mine = one_percent(comm, turn)
-                store.load(mine, out=out[: mine[0][1] * BLOCK])
+    def everything(_: int) -> None:
+        store.load([((comm.rank + 1) % comm.size * BLOCKS, BLOCKS)], out=out)
 
-            def everything(_: int, store: Replicas = store) -> None:
-                store.load([((comm.rank + 1) % comm.size * BLOCKS, BLOCKS)], out=out)
-
-            key = f"{1 << exponent} {'permuted' if permute else 'in order'}"
-            results[f"submit {key}"] = timed(comm, submit, 3)
-            results[f"load 1 % {key}"] = timed(comm, hundredth, 15)
-            results[f"load all {key}"] = timed(comm, everything, 3)
-    return results
+    return {
+        "submit": timed(comm, lambda _: store.submit(source, block_bytes=BLOCK), 5),
+        "load 1 %": timed(comm, hundredth, 25),
+        "load all": timed(comm, everything, 5),
+    }
 
 
 def files(*directories: str) -> dict[str, float]:
@@ -225,7 +220,7 @@ def _write(comm: MPI.Intracomm, results: dict[str, float]) -> NoReturn:
 def main() -> None:
     """Run one part."""
     parts: dict[str, Callable[..., dict[str, float]]] = {
-        "bulk": bulk, "sizes": sizes, "files": files, "death": death, "bare": bare
+        "bulk": bulk, "calls": calls, "files": files, "death": death, "bare": bare
     }  # fmt: skip
     _write(MPI.COMM_WORLD, parts[sys.argv[1]](*sys.argv[3:]))
 
