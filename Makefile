@@ -32,7 +32,7 @@ bench: $(VENV)/.test-deps $(VENV)/.built
 	$(BIN)/holdfast bench all --write docs/benchmarks.md
 
 soak: $(VENV)/.test-deps $(VENV)/.built
-	$(BIN)/python -m pytest -m soak --timeout 7200
+	$(BIN)/python -m pytest -m soak --timeout 7200 -rP  # -rP: show the counts of kills
 
 docs: $(VENV)/.test-deps $(VENV)/.built $(PLOTS)
 	$(BIN)/mkdocs build --strict
