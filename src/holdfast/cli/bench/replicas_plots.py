@@ -23,10 +23,8 @@ Lines = dict[tuple[str, str], list[tuple[int, float]]]
 def draw(report: Report, directory: Path) -> None:
     """Write a picture for each of the figures into `directory`."""
     values = {figure.name: figure.value for figure in report.figures if figure.value is not None}
-    for name, picture, width in (
-        ("ranges", _ranges, 9.0), ("ranks", _ranks, 9.0), ("files", _files, 9.0)
-    ):  # fmt: skip
-        drawing = Drawing(figsize=(width, 3.4), layout="constrained", dpi=110)
+    for name, picture in (("ranges", _ranges), ("ranks", _ranks), ("files", _files)):
+        drawing = Drawing(figsize=(9, 3.4), layout="constrained", dpi=110)
         FigureCanvasAgg(drawing)
         picture(drawing, values)
         drawing.savefig(directory / f"replicas-{name}.png")
@@ -78,7 +76,9 @@ def _panels(drawing: Drawing, lines: Lines, x: str) -> list[tuple[Axes, str]]:
 def _files(drawing: Drawing, values: dict[str, float]) -> None:
     """Figure 7: loading from Replicas beside reading files."""
     unit = values["memcpy of the 4 copies"]
-    for on, share in zip(drawing.subplots(1, 2, sharey=True), ("1 %", "all"), strict=True):
+    panels = drawing.subplots(1, 2, sharey=True)
+    panels[0].invert_yaxis()  # Replicas on top; the panels share the axis
+    for on, share in zip(panels, ("1 %", "all"), strict=True):
         load = unit * values[f"load {share}"]
         bars = {"Replicas": load}
         for name, value in values.items():
@@ -88,6 +88,5 @@ def _files(drawing: Drawing, values: dict[str, float]) -> None:
         marks = on.barh(list(bars), list(bars.values()), color=["0.2"] + ["0.7"] * (len(bars) - 1))
         on.bar_label(marks, [f"{value:.3g}" for value in bars.values()], padding=3, fontsize=8)
         on.set_xscale("log")
-        on.margins(x=0.15)
-        on.invert_yaxis()
+        on.set_xlim(min(bars.values()) / 3, max(bars.values()) * 4)
         plots.plain_numbers(on)
