@@ -65,6 +65,20 @@ def test_memory_that_was_given_back_is_used_again() -> None:
     assert buffers.idle == 9 * MIB
 
 
+def test_memory_is_laid_aside_once() -> None:
+    buffers = Buffers()
+    buffers.reserve(100)
+    assert buffers.idle == 0  # not worth it
+    buffers.reserve(5 * MIB)
+    assert buffers.idle == 5 * MIB
+    before = lazily_freed()
+    assert before >= 4 * MIB  # there, and the system may take it
+    buffers.reserve(4 * MIB)
+    assert buffers.idle == 5 * MIB
+    buffers.take(3 * MIB)[:] = 1
+    assert lazily_freed() < before  # it came from there
+
+
 def test_no_memory_is_a_memory_error() -> None:
     with pytest.raises(MemoryError):
         Buffers().take(1 << 60)

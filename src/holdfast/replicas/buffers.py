@@ -57,6 +57,13 @@ class Buffers:
         fresh[::_HUGE_PAGE] = 0
         return fresh
 
+    def reserve(self, size: int) -> None:
+        """Lay aside memory that the system has zeroed already, unless as much lies idle."""
+        if size >= _LEAST and self.idle < size:
+            ahead = self.take(size)
+            ahead.fill(0)
+            self.give([ahead], self.idle + ahead.nbytes)
+
     def give(self, buffers: list[Bytes], most: int) -> None:
         """Take back memory that nobody uses any more; keep at most `most` bytes of it."""
         for buffer in buffers:

@@ -36,7 +36,8 @@ RANGE_BYTES = "256 KiB"
 class Memory:
     """Bytes on this rank: `stored` now, `peak` at most so far, `in_flight` in the last call.
 
-    `idle` is what an earlier version left for the next one; the system may take it at any time.
+    `idle` is what an earlier version left for the next one, or what was laid aside for copies to
+    be restored; the system may take it at any time.
     """
 
     stored: int
@@ -251,6 +252,12 @@ class Replicas:
         old, self._versions[name] = self._versions.get(name), version
         if old is not None:
             self._buffers.give(old.buffers, self.memory().stored)
+        others = self.comm.size - self.copies
+        if others:
+            # What a dead rank held goes to those that do not hold it yet, a little unevenly.
+            stored = self.memory().stored
+            with suppress(MemoryError):
+                self._buffers.reserve(min(5 * stored // (4 * others), stored // 2))
         return version.number
 
     def _allocate(self, make_room: Callable[[Buffers], None], name: str) -> None:
