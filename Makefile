@@ -32,7 +32,7 @@ bench: $(VENV)/.test-deps $(VENV)/.built
 	$(BIN)/holdfast bench all --write docs/benchmarks.md
 
 soak: $(VENV)/.test-deps $(VENV)/.built
-	$(BIN)/python -m pytest -m soak --timeout 7200
+	$(BIN)/python -m pytest -m soak --timeout 7200 -rP  # -rP: show the counts of kills
 
 docs: $(VENV)/.test-deps $(VENV)/.built $(PLOTS)
 	$(BIN)/mkdocs build --strict
@@ -55,6 +55,8 @@ $(VENV)/.build-deps: pyproject.toml scripts/packages
 $(VENV)/.test-deps: $(VENV)/.build-deps
 	scripts/packages test
 	scripts/pip-install $(BIN)/python test
+	test -x $(VENV)/mpich/bin/python || $(PYTHON) -m venv $(VENV)/mpich
+	scripts/pip-install $(VENV)/mpich/bin/python run test-mpich
 	touch $@
 
 # The figures of docs/models are drawn by the models they explain.

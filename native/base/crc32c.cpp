@@ -114,10 +114,10 @@ constexpr std::uint32_t power(std::uint64_t n) {
 __attribute__((target("avx512f,vpclmulqdq,sse4.2"))) std::uint32_t folded(
     std::uint32_t state, const unsigned char*& data, std::size_t& size) {
     constexpr std::size_t kStep = 256;
-    static constexpr std::uint64_t kHigh = std::uint64_t{power(8 * kStep + 64 - 1)} << 32;
-    static constexpr std::uint64_t kLow = std::uint64_t{power(8 * kStep - 1)} << 32;
-    const __m512i ahead = _mm512_broadcast_i32x4(
-        _mm_set_epi64x(static_cast<long long>(kLow), static_cast<long long>(kHigh)));
+    static constexpr auto kHigh =
+        static_cast<long long>(std::uint64_t{power(8 * kStep + 63)} << 32);
+    static constexpr auto kLow = static_cast<long long>(std::uint64_t{power(8 * kStep - 1)} << 32);
+    const __m512i ahead = _mm512_set4_epi64(kLow, kHigh, kLow, kHigh);
     __m512i part[4];
     for (int i = 0; i < 4; ++i) part[i] = _mm512_loadu_si512(data + 64 * i);
     part[0] = _mm512_xor_si512(part[0],

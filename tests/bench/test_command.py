@@ -7,7 +7,7 @@ import pytest
 
 import holdfast.cli.bench as command
 from holdfast.cli.bench import baselines, programs
-from holdfast.cli.bench.figures import Report, at_most
+from holdfast.cli.bench.figures import Report, at_most, shown
 from holdfast.cli.main import main
 
 
@@ -22,6 +22,8 @@ def holdfast(*arguments):
         (["nonsense"], "there is no benchmark 'nonsense'; choose one of core"),
         (["core", "--write", "x.md"], "use it with `holdfast bench all`"),
         (["all", "--write", "no/such/place/x.md"], "there is no directory no/such/place"),
+        (["core", "--plots", "."], "--plots draws those of `holdfast bench replicas`"),
+        (["replicas", "--plots", "no/such/place"], "into a directory that exists"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments, sentence):
@@ -75,6 +77,26 @@ def test_all_writes_the_page(canned, monkeypatch, capsys, tmp_path):
     assert "## core" in text
     assert "This run is invalid" in text
     assert "holdfast bench core" in capsys.readouterr().out
+
+
+def test_replicas_draws_its_plots(monkeypatch, capsys, tmp_path):
+    calls = {"submit": 80.0, "load 1 %": 2.0, "load all": 15.0}
+    figures = [shown("memcpy of the 4 copies", 35.0, "ms")]
+    figures += [at_most(call, value / 35, 3, "x", "") for call, value in calls.items()]
+    for order in ("permuted", "in order"):
+        for call, value in calls.items():
+            figures += [
+                shown(f"{call}, ranges of {size}, {order}", value, "ms")
+                for size in ("1 KiB", "256 KiB", "16 MiB")
+            ]
+            figures += [shown(f"{call}, {ranks} ranks, {order}", value, "ms") for ranks in (4, 8)]
+    for share in ("1 %", "all"):
+        figures.append(shown(f"reading {share}, MPI-IO, disk, cold", 3.0, "x"))
+    monkeypatch.setattr(command, "run_one", lambda name: Report("replicas", figures))
+    assert run(monkeypatch, "replicas", "--plots", str(tmp_path)) == 0
+    drawn = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert drawn.keys() == {"replicas-ranges.png", "replicas-ranks.png", "replicas-files.png"}
+    assert all(content.startswith(b"\x89PNG") for content in drawn.values())
 
 
 def test_the_programs_are_installed_and_answer(tmp_path):

@@ -8,16 +8,28 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 
 PROGRAMS = Path(__file__).parent / "programs"
 
 
-def mpiexec(*options: str) -> list[str]:
+#: Made by the Makefile beside the environment that the tests run in.
+MPICH = Path(sys.prefix) / "mpich" / "bin"
+PACKAGES = Path(sysconfig.get_path("purelib"))
+
+
+def mpiexec(*options: str, user: str | None = None) -> list[str]:
     command = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or "mpiexec"
-    as_root = ["--allow-run-as-root"] if os.getuid() == 0 else []
+    as_root = ["--allow-run-as-root"] if os.getuid() == 0 and user is None else []
     return [command, "--oversubscribe", *as_root, *options]
+
+
+def pythons() -> list[str]:
+    """Programs that run what was installed for this Python."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    return [sys.executable, f"/usr/bin/{version}"]
 
 
 def run(
@@ -27,27 +39,40 @@ def run(
     scratch: Path,
     timeout: float = 60,
     ulfm: bool = True,
+    user: str | None = None,
+    python: str = sys.executable,
+    mpich: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program of ours on `ranks` ranks; fails with its output if it does not end in time."""
+    """Run a program of ours on `ranks` ranks; fails with its output if it does not end in time.
+
+    As another `user`, who must be able to run `python`, or on MPICH instead of Open MPI.
+    """
     # Open MPI keeps sockets below TMPDIR: their paths must stay short.
     private = scratch / "t"
     private.mkdir(exist_ok=True)
     options = ["--with-ft", "ulfm"] if ulfm else []
     path = program if isinstance(program, Path) else PROGRAMS / program
-    command = [
-        *mpiexec(*options, "-n", str(ranks)),
-        sys.executable,
-        str(path),
-        *map(str, arguments),
-    ]
+    start = [*mpiexec(*options, "-n", str(ranks), user=user), python]
+    if mpich:
+        start = [str(MPICH / "mpiexec"), "-n", str(ranks), str(MPICH / "python")]
+    command = [*start, str(path), *map(str, arguments)]
     # Killed ranks leave their shared memory behind; in a directory of its own it goes with the run.
-    shared = tempfile.mkdtemp(dir=os.environ["HOLDFAST_MEMORY_DIR"])
+    memory = os.environ["HOLDFAST_MEMORY_DIR"] if user is None else "/dev/shm"
+    shared = tempfile.mkdtemp(dir=memory)
     environment = os.environ | {
         "TMPDIR": str(private),
         "OMP_NUM_THREADS": "1",
         "OMPI_MCA_btl_sm_backing_directory": shared,
     }
     environment["PYTHONPATH"] = str(PROGRAMS)
+    if mpich:
+        # The package, without what was installed beside it for Open MPI.
+        (private / "holdfast").symlink_to(PACKAGES / "holdfast")
+        environment["PYTHONPATH"] += f":{private}"
+    if user is not None:
+        environment |= {"PYTHONPATH": f"{PROGRAMS}:{PACKAGES}", "HOME": str(private)}
+        for place in (scratch, private, shared):
+            shutil.chown(place, user)
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -55,6 +80,8 @@ def run(
         text=True,
         env=environment,
         start_new_session=True,
+        user=user,
+        extra_groups=None if user is None else [],
     )
     try:
         output, _ = process.communicate(timeout=timeout)

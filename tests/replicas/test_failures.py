@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import launch
 import numpy as np
 import pytest
 
@@ -49,26 +47,13 @@ def test_wordcount_misses_no_word(mpi_passes: Callable[..., str]) -> None:
     assert "as many as there are" in said
 
 
-def test_an_mpi_without_ulfm_says_what_is_needed() -> None:
-    program = """
-from holdfast import mpi
-from holdfast.errors import HoldfastError
-class Other:  # as mpi4py is on an MPI that cannot revoke
-    def Revoke(self): raise NotImplementedError
-    def Get_failed(self): raise NotImplementedError
-    def Is_revoked(self): raise NotImplementedError
-assert mpi.failed_ranks(Other()) == () and not mpi.is_broken(Other())
-try:
-    mpi.ranks_failed(Other())
-except HoldfastError as error:
-    print(error)
-"""
-    shared = os.environ["HOLDFAST_MEMORY_DIR"]  # a program that never finalizes MPI leaves memory
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env=os.environ | {"OMPI_MCA_btl_sm_backing_directory": shared},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert "mpiexec --with-ft ulfm" in done.stdout, done.stderr
+def test_an_mpi_without_ulfm_says_what_is_needed(mpi_passes: Callable[..., str]) -> None:
+    said = mpi_passes("without_ulfm.py", "recover", ranks=3, mpich=True, timeout=60)
+    assert said.count("cannot recover") == 3
+    assert "MPICH" in said
+
+
+def test_a_death_on_an_mpi_without_ulfm_ends_the_program(scratch: Path) -> None:
+    done = launch.run("without_ulfm.py", "die", ranks=3, scratch=scratch, mpich=True, timeout=60)
+    assert done.stdout.count("submitted") == 3
+    assert done.returncode != 0

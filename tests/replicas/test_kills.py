@@ -20,6 +20,7 @@ def run_schedules(mpi_passes: Callable[..., str], report: Path, seed: int, wante
     kills: Counter[str] = Counter()
     while done < wanted:
         report.write_text("")
+        print(f"schedules from {done} of seed {seed}", flush=True)
         said = mpi_passes("kills.py", seed, done, EACH, report, ranks=RANKS, timeout=TIMEOUT)
         lines = report.read_text().splitlines()
         finished: dict[int, set[int]] = {}

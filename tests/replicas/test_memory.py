@@ -48,15 +48,35 @@ def test_memory_that_was_given_back_is_used_again() -> None:
     assert buffers.idle == 5 * MIB
     assert lazily_freed() > before  # the system may take it
     assert address_of(buffers.take(10 * MIB)) != address
-    assert address_of(buffers.take(3 * MIB)) != address  # too much would lie idle in it
-    again = buffers.take(5 * MIB - 1000)
+    part = buffers.take(2 * MIB)  # cut off from the end of it
+    assert address <= address_of(part) - 3 * MIB + 8192 <= address + 8192
+    assert (address_of(part) - address) % 4096 == 0
+    assert part.nbytes + buffers.idle == 5 * MIB
+    part[:], first[: buffers.idle] = 2, 1
+    buffers.give([part], most=8 * MIB)
+    assert buffers.idle == 5 * MIB
+    again = buffers.take(3 * MIB - 10000)
     assert address_of(again) == address
-    assert buffers.idle == 0
+    assert buffers.idle == part.nbytes
     buffers.give([again, other], most=9 * MIB)
     assert buffers.idle == 9 * MIB  # the oldest went
     small = buffers.take(100)
     buffers.give([small], most=9 * MIB)
     assert buffers.idle == 9 * MIB
+
+
+def test_memory_is_laid_aside_once() -> None:
+    buffers = Buffers()
+    buffers.reserve(100)
+    assert buffers.idle == 0  # not worth it
+    buffers.reserve(5 * MIB)
+    assert buffers.idle == 5 * MIB
+    before = lazily_freed()
+    assert before >= 4 * MIB  # there, and the system may take it
+    buffers.reserve(4 * MIB)
+    assert buffers.idle == 5 * MIB
+    buffers.take(3 * MIB)[:] = 1
+    assert lazily_freed() < before  # it came from there
 
 
 def test_no_memory_is_a_memory_error() -> None:

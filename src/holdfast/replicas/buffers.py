@@ -6,6 +6,7 @@ import mmap
 
 import numpy as np
 
+from .exchange import address_of
 from .inputs import Bytes
 
 #: Touching fresh memory once per huge page is cheaper than letting MPI do it page by page.
@@ -41,6 +42,12 @@ class Buffers:
         for index, buffer in enumerate(self._idle):
             if size <= buffer.nbytes <= size + size // 4:
                 return self._idle.pop(index)
+        for index, buffer in enumerate(self._idle):
+            if buffer.nbytes > size:
+                # Both parts go on beginning at the same place in a page.
+                cut = (buffer.nbytes - size) // mmap.PAGESIZE * mmap.PAGESIZE
+                self._idle[index] = buffer[:cut]
+                return buffer[cut:]
         try:
             memory = mmap.mmap(-1, _OFFSET + size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except OSError as error:
@@ -50,12 +57,35 @@ class Buffers:
         fresh[::_HUGE_PAGE] = 0
         return fresh
 
+    def reserve(self, size: int) -> None:
+        """Lay aside memory that the system has zeroed already, unless as much lies idle."""
+        if size >= _LEAST and self.idle < size:
+            ahead = self.take(size)
+            ahead.fill(0)
+            self.give([ahead], self.idle + ahead.nbytes)
+
     def give(self, buffers: list[Bytes], most: int) -> None:
         """Take back memory that nobody uses any more; keep at most `most` bytes of it."""
         for buffer in buffers:
-            view = buffer.base
-            if isinstance(view, memoryview) and isinstance(view.obj, mmap.mmap) and _FREE:
-                view.obj.madvise(_FREE)
+            memory = _mapping(buffer)
+            if memory is not None and buffer.nbytes >= _LEAST and _FREE:
+                memory.madvise(_FREE, *_pages(buffer, memory))
                 self._idle.append(buffer)
         while self.idle > most:
             self._idle.pop(0)
+
+
+def _mapping(buffer: Bytes) -> mmap.mmap | None:
+    """Return what the buffer, or the one that it is a part of, lies in; None if numpy made it."""
+    base = buffer.base
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base.obj if isinstance(base, memoryview) and isinstance(base.obj, mmap.mmap) else None
+
+
+def _pages(buffer: Bytes, memory: mmap.mmap) -> tuple[int, int]:
+    """Return start and length of the whole pages that the buffer covers."""
+    first = address_of(buffer) - address_of(np.frombuffer(memory, np.uint8))
+    start = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE
+    end = (first + buffer.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    return start, end - start

@@ -10,6 +10,7 @@ from .buffers import Buffers
 from .exchange import Group, Parcels, Wire, address_of, grouped
 from .inputs import Bytes
 from .permutation import Flags, Ints
+from .sets import distinct
 
 Checksums = npt.NDArray[np.uint32]
 
@@ -68,7 +69,8 @@ class Held:
         buffer_of = np.concatenate((self._buffer_of[keep], added._buffer_of + len(self.buffers)))[
             order
         ]
-        used, merged._buffer_of = np.unique(buffer_of, return_inverse=True)
+        used = distinct(buffer_of)
+        merged._buffer_of = used.searchsorted(buffer_of)
         buffers = self.buffers + added.buffers
         merged.buffers = [buffers[index] for index in used.tolist()]
         return merged

@@ -26,14 +26,23 @@ def as_whole(value: Any, what: str, least: int) -> int:
     return number
 
 
+def as_name(name: Any) -> str:
+    """Return the name of a data set."""
+    if not isinstance(name, str):
+        raise BadInput(f"the name of a data set is a str, not {name!r:.60}")
+    return name
+
+
 def as_bytes(data: Any, what: str = "data") -> Bytes:
     """Return the bytes of any buffer or array; copied only where they are not contiguous."""
     try:
         array = np.asarray(data if hasattr(data, "__array__") else memoryview(data))
-    except (TypeError, ValueError, BufferError) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # of the user's object; all ranks must hear of it
         raise BadInput(
             f"{what} is a {type(data).__name__}, not bytes, a buffer or a numeric array "
-            "in this process's memory"
+            f"in this process's memory ({error})"
         ) from error
     if array.dtype.hasobject:
         raise BadInput(f"{what} holds Python objects; serialise them first (submit_many)")
@@ -44,7 +53,7 @@ def as_writable(out: Any) -> Bytes:
     """Return the bytes of a buffer that results are to be put into."""
     try:
         array = np.asarray(out if hasattr(out, "__array__") else memoryview(out))
-    except (TypeError, ValueError, BufferError) as error:
+    except Exception as error:  # of the user's object; all ranks must hear of it
         raise BadInput(f"out is a {type(out).__name__}, not a buffer or an array") from error
     if not array.flags.writeable or not array.flags.c_contiguous or array.dtype.hasobject:
         raise BadInput("out must be a writable, contiguous buffer of plain numbers or bytes")
@@ -56,7 +65,7 @@ def as_ranges(ranges: Iterable[tuple[int, int]], blocks: int) -> tuple[Ints, Int
     try:
         ranges = ranges if isinstance(ranges, np.ndarray) else list(ranges)
         table = np.asarray(ranges if len(ranges) > 0 else np.empty((0, 2), np.int64))
-    except (TypeError, ValueError) as error:
+    except Exception as error:  # of the user's iterator; all ranks must hear of it
         raise BadInput(
             f"ranges must be a list of pairs (first, count), not {ranges!r:.60}"
         ) from error

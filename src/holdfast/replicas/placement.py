@@ -20,6 +20,7 @@ from math import gcd
 import numpy as np
 
 from .permutation import CHUNK, Flags, Ints, Permutation, below, permuted_by_each
+from .sets import distinct
 
 _F, _H, _B = 101, 211, 307  # salts that keep the hash functions apart
 
@@ -84,13 +85,13 @@ class Placement:
         if dead.any():
             moved = self.held_first_by(dead)
             inherited = (self.holders(moved, dead) == slot).any(axis=1)
-            own = np.union1d(own, moved[inherited])
+            own = distinct(own, moved[inherited])
         return own
 
     def held_first_by(self, slots: Flags) -> Ints:
         """Return the ranges of which some copy k < r lies in one of `slots`, ascending."""
         parts = [self._first_ranges(int(slot)) for slot in np.flatnonzero(slots)]
-        return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+        return distinct(*parts) if parts else np.empty(0, np.int64)
 
     def _first_ranges(self, slot: int) -> Ints:
         parts = []
@@ -104,7 +105,7 @@ class Placement:
 
     def _probe(self, ids: Ints, slots: Ints, dead: Flags) -> Ints:
         """Fill the gaps of `slots` from each range's sequence, other hosts before known ones."""
-        live_hosts = len(np.unique(self.hosts[~dead]))
+        live_hosts = len(distinct(self.hosts[~dead]))
         wanted = min(self.copies, int((~dead).sum()))
         slots = -np.sort(-slots, axis=1)  # gaps to the right
         for new_host_only in (True, False):

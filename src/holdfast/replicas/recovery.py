@@ -13,6 +13,7 @@ from .. import mpi
 from ..errors import HoldfastError
 from .exchange import Wire
 from .permutation import Ints
+from .sets import contains
 
 
 @dataclass(frozen=True)
@@ -95,14 +96,14 @@ def _assign(
     speaker = int(at_work[0])
     said = (taken, describe()) if everyone.rank == speaker else None
     taken, state = wire.gather_objects(said)[speaker]
-    vacant = np.setdiff1d(taken, table[at_work, 0])
+    vacant = taken[~contains(np.sort(table[at_work, 0]), taken)]
     drafted = spares[: len(vacant)]
     table[drafted, 0] = vacant[: len(drafted)]
     mine = int(table[everyone.rank, 0])
     comm = mpi.settle(everyone.Split(int(mine < 0), mine if mine >= 0 else everyone.rank))
     working = np.flatnonzero(table[:, 0] >= 0)
     working = working[np.argsort(table[working, 0])]
-    joined = tuple(np.flatnonzero(np.isin(working, drafted)).tolist())
+    joined = tuple(np.flatnonzero(contains(drafted, working)).tolist())
     return Regrouped(
         everyone,
         comm if mine >= 0 else None,

@@ -11,6 +11,7 @@ from .inputs import Bytes
 from .layout import joined
 from .loading import Reload, supply
 from .permutation import Flags, Ints
+from .sets import contains, distinct
 from .version import Lengths, Version
 
 
@@ -49,7 +50,7 @@ class Restoration:
     def _reload(self, reload: Reload | None, gone: Ints) -> dict[int, tuple[Bytes, Ints]]:
         if reload is None:
             return {}
-        here = np.unique(self._ranges[(self._targets == self._me) & np.isin(self._ranges, gone)])
+        here = distinct(self._ranges[(self._targets == self._me) & contains(gone, self._ranges)])
         _, first, count = self.version.layout.whole(here)
         return {
             number: supply(reload, low, n, self.version.block_bytes)
@@ -69,8 +70,11 @@ class Restoration:
 
     def sent(self) -> Ints:
         """Return the indices of the ranges that this rank sends from what it holds."""
-        held = ~np.isin(self._ranges, [*self._supplied])
-        return self.version.data.find(self._ranges[(self._sources == self._me) & held])
+        ranges = self._ranges[self._sources == self._me]
+        return self.version.data.find(ranges[~self._is_supplied(ranges)])
+
+    def _is_supplied(self, ranges: Ints) -> Flags:
+        return contains(np.array([*self._supplied], np.int64), ranges)
 
     def run(self, wire: Wire, buffers: Buffers) -> int:
         """Move everything into memory beside what is held; return the bytes that travelled."""
@@ -96,7 +100,7 @@ class Restoration:
             version.placement.held_by(self._slot, self._dead) if self._slot >= 0 else self._data.ids
         )
         ids = version.data.ids
-        keep = np.isin(ids, wanted) & ~np.isin(ids, self._data.ids)
+        keep = contains(wanted, ids) & ~contains(self._data.ids, ids)
         index = None
         if version.index is not None and self._index is not None:
             index = version.index.changed(keep, self._index)
@@ -112,7 +116,7 @@ class Restoration:
         sends = self._sources == self._me
         order = np.argsort(self._ranges[sends], kind="stable")
         ranges, peers = self._ranges[sends][order], self._targets[sends][order]
-        supplied = np.isin(ranges, [*self._supplied])
+        supplied = self._is_supplied(ranges)
         where = held.find(ranges[~supplied])
         addresses, sizes, crcs = (np.zeros(len(ranges), np.int64) for _ in range(3))
         addresses[~supplied] = held.addresses[where]

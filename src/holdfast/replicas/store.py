@@ -15,7 +15,7 @@ from .._core import xxh3_64
 from ..errors import BadInput, Full
 from ..units import parse_size
 from .buffers import Buffers
-from .inputs import Blocks, Bytes, as_blocks, as_bytes, as_whole
+from .inputs import Blocks, Bytes, as_blocks, as_bytes, as_name, as_whole
 from .layout import Layout
 from .loading import Load, Reload
 from .meeting import Meeting
@@ -28,12 +28,16 @@ from .version import Version
 
 Ranges = Iterable[tuple[int, int]]
 
+#: Bytes in a range where the user says nothing; docs/explanation/replicas.md says why.
+RANGE_BYTES = "256 KiB"
+
 
 @dataclass(frozen=True)
 class Memory:
     """Bytes on this rank: `stored` now, `peak` at most so far, `in_flight` in the last call.
 
-    `idle` is what an earlier version left for the next one; the system may take it at any time.
+    `idle` is what an earlier version left for the next one, or what was laid aside for copies to
+    be restored; the system may take it at any time.
     """
 
     stored: int
@@ -71,7 +75,7 @@ class Replicas:
         self,
         comm: MPI.Intracomm | mpi.Crew,
         copies: int = 4,
-        range_bytes: int | str = "256 KiB",
+        range_bytes: int | str = RANGE_BYTES,
         permute: bool = True,
         seed: int = 0,
         nodes: Sequence[str | int] | None = None,
@@ -86,10 +90,10 @@ class Replicas:
         try:
             copies, seed = as_whole(copies, "copies", 1), as_whole(seed, "seed", 0)
             self._range_bytes = parse_size(range_bytes)
+            labels = [] if nodes is None else [str(label) for label in nodes]
             problem = _refusal(self.comm.size, copies, self._range_bytes, nodes, distribution)
-        except BadInput as error:
-            problem = str(error)
-        labels = [] if nodes is None else [str(label) for label in nodes]
+        except Exception as error:  # all ranks must hear of it
+            problem, labels = str(error), []
         options = (copies, range_bytes, permute, seed, labels, distribution)
         call = f"Replicas{options}"
         host = labels[self.comm.rank] if labels and not problem else MPI.Get_processor_name()
@@ -166,6 +170,7 @@ class Replicas:
         """
         problem, blocks, size, start = None, np.empty(0, np.uint8), 1, -1
         try:
+            as_name(name)
             blocks = as_bytes(data)
             size, start = as_whole(block_bytes, "block_bytes", 1), self._start(first)
             if blocks.nbytes % size:
@@ -189,6 +194,7 @@ class Replicas:
         problem, cause, start = None, None, -1
         data, lengths = np.empty(0, np.uint8), np.empty(0, np.int64)
         try:
+            as_name(name)
             start = self._start(first)
             data, lengths = as_blocks(blocks)
         except BadInput as error:
@@ -246,6 +252,12 @@ class Replicas:
         old, self._versions[name] = self._versions.get(name), version
         if old is not None:
             self._buffers.give(old.buffers, self.memory().stored)
+        others = self.comm.size - self.copies
+        if others:
+            # What a dead rank held goes to those that do not hold it yet, a little unevenly.
+            stored = self.memory().stored
+            with suppress(MemoryError):
+                self._buffers.reserve(min(5 * stored // (4 * others), stored // 2))
         return version.number
 
     def _allocate(self, make_room: Callable[[Buffers], None], name: str) -> None:
@@ -328,7 +340,7 @@ class Replicas:
                 return load
 
     def _version(self, name: str) -> Version:
-        if name not in self._versions:
+        if as_name(name) not in self._versions:
             known = ", ".join(map(repr, self._versions)) or "none"
             raise BadInput(f"there is no data set {name!r}; submitted so far: {known}")
         return self._versions[name]
@@ -379,9 +391,10 @@ class Replicas:
         ranks = np.full(len(before), -1, np.int64)
         ranks[group.places] = np.arange(len(group.places))
         newcomers = group.places[list(group.joined)]
-        gone = np.flatnonzero(
-            (before >= 0) & ((ranks < 0) | np.isin(np.arange(len(ranks)), newcomers))
-        )
+        # Whoever took a dead rank's place has nothing of what that one had.
+        empty = ranks < 0
+        empty[newcomers] = True
+        gone = np.flatnonzero((before >= 0) & empty)
         for version in self._versions.values():
             version.lose(gone)
         self._ranks, self._labels = ranks, group.labels

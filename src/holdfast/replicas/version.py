@@ -14,6 +14,7 @@ from .inputs import Bytes
 from .layout import TABULATED, Layout, joined
 from .permutation import Flags, Ints
 from .placement import Placement
+from .sets import contains, distinct
 
 _NONE = np.empty(0, np.int64)
 
@@ -96,7 +97,7 @@ class Version:
         slots = self.placement.holders(ranges, self.settled, order)
         slots[(slots >= 0) & self.lacking[slots]] = -1
         if len(self._bad):
-            slots[np.isin(self._key(ranges[:, None], slots), self._bad)] = -1
+            slots[contains(self._bad, self._key(ranges[:, None], slots))] = -1
         return slots
 
     def servers(self, ranges: Ints, requesters: Ints, ranks: Ints) -> Ints:
@@ -137,19 +138,19 @@ class Version:
 
     def touched(self, slots: Flags) -> Ints:
         """Return the ranges that any change of `slots` may concern, and those with bad copies."""
-        return np.union1d(
+        return distinct(
             self.placement.held_first_by(slots | self.settled), self._bad // len(self.places)
         )
 
     def lose(self, places: Ints) -> None:
         """Note that what these places held is gone, and that ranks have new numbers."""
         self._my_servers = None
-        self.lacking |= np.isin(self.places, places)
+        self.lacking |= contains(places, self.places)
 
     def condemn(self, slots: Ints, ranges: Ints) -> None:
         """Note that these copies are damaged; they count as lost."""
         self._my_servers = None
-        self._bad = np.union1d(self._bad, self._key(ranges, slots))
+        self._bad = distinct(self._bad, self._key(ranges, slots))
 
     def settle(self, dead: Flags, lost: Ints) -> None:
         """Note that all but `lost` is where the placement says when it passes over `dead`."""
@@ -157,7 +158,7 @@ class Version:
         self.settled = dead
         self.lacking = dead.copy()
         slots = self.placement.holders(lost, dead)
-        self._bad = np.unique(self._key(lost[:, None], slots)[slots >= 0])
+        self._bad = distinct(self._key(lost[:, None], slots)[slots >= 0])
 
     def _key(self, ranges: Ints, slots: Ints) -> Ints:
         return ranges * len(self.places) + slots

@@ -102,6 +102,13 @@ def refuses(text: str, action, *arguments, **options) -> None:
         action(*arguments, **options)
 
 
+class Broken:
+    """An object whose bytes cannot be had, for a reason of its own."""
+
+    def __array__(self) -> np.ndarray:
+        raise RuntimeError("broken")
+
+
 def mistakes() -> None:
     refuses("no two copies may be on one rank", Replicas, comm, copies=p + 1)
     refuses("at least 1", Replicas, comm, copies=0)
@@ -109,6 +116,8 @@ def mistakes() -> None:
     refuses("not a size", Replicas, comm, copies=1, range_bytes="wide")
     refuses("one for each of the", Replicas, comm, copies=1, nodes=["a"] * (p + 1))
     refuses("double hashing", Replicas, comm, copies=1, distribution="C")
+    refuses("not iterable", Replicas, comm, copies=1, nodes=7)
+    refuses("not a size|must be", Replicas, comm, copies=1, range_bytes=None)
     store = Replicas(comm, 1)
     refuses("there is no data set", store.load, [(0, 1)])
     refuses("not whole blocks of 64", store.submit, b"abc")
@@ -119,6 +128,9 @@ def mistakes() -> None:
     refuses("a block is a str", store.submit_many, ["text"])
     refuses("not bytes, a buffer", store.submit, object())
     refuses("Python objects", store.submit, np.array([object()]))
+    refuses("in this process's memory .broken", store.submit, Broken())
+    refuses("a data set is a str", store.submit, bytes(64), name=["x"])
+    refuses("a data set is a str", store.load, [], name={})
     store.submit(blocks.fixed(10 * me, 10, 64, 1))
     total = 10 * p
     refuses("outside the", store.load, [(total, 1)])
@@ -127,6 +139,8 @@ def mistakes() -> None:
     refuses("pairs", store.load, [(1, 2, 3)])
     refuses("pairs", store.load, [1.5, 2])
     refuses("pairs", store.load, 7)
+    refuses("pairs", store.load, (1 // 0 for _ in range(2)))
+    refuses("not a buffer", store.load, [(0, 1)], out=Broken())
     refuses("out has 1 bytes", store.load, [(0, 1)], out=bytearray(1))
     refuses("writable", store.load, [(0, 1)], out=bytes(64))
     refuses("the plan is for", store.load_all, [[]] * (p + 1))

@@ -18,6 +18,8 @@ from ...units import format_size
 from .figures import Figure, Report, at_most, shown
 
 _RANKS = 8
+_SCALE = (4, 8, 16)
+_ORDERS = ("permuted", "in order")
 _DEATHS = 5
 _TIMEOUT = 300.0
 
@@ -26,18 +28,18 @@ def run() -> Report:
     """Run all parts; each starts mpiexec by itself."""
     with tempfile.TemporaryDirectory(prefix="hf") as scratch:
         figures = _bulk(Path(scratch)) + _deaths(Path(scratch))
-        figures += _sizes(Path(scratch)) + _kmeans(Path(scratch))
+        figures += _sizes(Path(scratch)) + _scale(Path(scratch)) + _kmeans(Path(scratch))
     return Report("replicas", [*figures, _placement()], notes=[f"{_RANKS} ranks on one machine"])
 
 
-def _mpiexec(scratch: Path, *command: str) -> str:
+def _mpiexec(scratch: Path, *command: str, ranks: int = _RANKS) -> str:
     program = shutil.which("mpiexec", path=os.path.dirname(sys.executable)) or shutil.which(
         "mpiexec"
     )
     if program is None:
         raise BadInput("mpiexec was not found; pip install 'holdfast[mpi]' brings it")
     as_root = ["--allow-run-as-root"] if os.getuid() == 0 else []
-    line = [program, "--with-ft", "ulfm", "--oversubscribe", *as_root, "-n", str(_RANKS)]
+    line = [program, "--with-ft", "ulfm", "--oversubscribe", *as_root, "-n", str(ranks)]
     environment = os.environ | {"TMPDIR": str(scratch), "OMP_NUM_THREADS": "1"}
     # Killed ranks leave their shared memory behind; in a directory of its own it goes with the run.
     with tempfile.TemporaryDirectory(prefix="hf", dir="/dev/shm") as shared:
@@ -54,10 +56,11 @@ def _mpiexec(scratch: Path, *command: str) -> str:
     return done.stdout
 
 
-def _ranks(scratch: Path, part: str, *arguments: str) -> dict[str, float]:
+def _ranks(scratch: Path, part: str, *arguments: str, ranks: int = _RANKS) -> dict[str, float]:
     result = scratch / "result.json"
     result.unlink(missing_ok=True)
-    _mpiexec(scratch, "-m", "holdfast.cli.bench.replicas_ranks", part, str(result), *arguments)
+    program = "holdfast.cli.bench.replicas_ranks"
+    _mpiexec(scratch, "-m", program, part, str(result), *arguments, ranks=ranks)
     answer: dict[str, float] = json.loads(result.read_text())
     return answer
 
@@ -111,15 +114,23 @@ def _deaths(scratch: Path) -> list[Figure]:
 
 
 def _sizes(scratch: Path) -> list[Figure]:
-    """Vary the size of ranges, as in the paper's Figures 4a and 4b."""
-    seconds = _ranks(scratch, "sizes")
-    figures = []
-    for name, value in seconds.items():
-        what, size, order = re.fullmatch(r"(.*) (\d+) (permuted|in order)", name).groups()  # type: ignore[union-attr]
-        figures.append(
-            shown(f"{what}, ranges of {format_size(int(size))}, {order}", 1e3 * value, "ms")
-        )
-    return figures
+    """Vary the size of ranges, as in the paper's Figure 4a."""
+    return [
+        shown(f"{call}, ranges of {format_size(1 << exponent)}, {order}", 1e3 * value, "ms")
+        for exponent in range(10, 25, 2)
+        for order in _ORDERS
+        for call, value in _ranks(scratch, "calls", order, str(1 << exponent)).items()
+    ]
+
+
+def _scale(scratch: Path) -> list[Figure]:
+    """Vary the number of ranks, as in the paper's Figure 4b."""
+    return [
+        shown(f"{call}, {ranks} ranks, {order}", 1e3 * value, "ms")
+        for ranks in _SCALE
+        for order in _ORDERS
+        for call, value in _ranks(scratch, "calls", order, ranks=ranks).items()
+    ]
 
 
 def _kmeans(scratch: Path) -> list[Figure]:

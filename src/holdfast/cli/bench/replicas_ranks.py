@@ -24,6 +24,7 @@ from mpi4py import MPI
 from holdfast import mpi
 from holdfast.errors import RanksFailed
 from holdfast.replicas import Replicas, Shares
+from holdfast.replicas.store import RANGE_BYTES
 
 MIB = 1 << 20
 BLOCK, MINE, COPIES = 64, 16 * MIB, 4
@@ -32,16 +33,17 @@ BLOCKS = MINE // BLOCK
 
 def timed(comm: MPI.Intracomm, action: Callable[[int], Any], repeat: int = 9) -> float:
     """Median over repetitions of the time of the slowest rank; the first one is not counted."""
-    times = []
-    for turn in range(repeat + 1):
-        comm.Barrier()
-        start = time.perf_counter()
-        action(turn)
-        spent = time.perf_counter() - start
-        slowest = np.empty(1)
-        comm.Allreduce(np.array([spent]), slowest, MPI.MAX)
-        times.append(float(slowest[0]))
-    return median(times[1:])
+    return median([once(comm, action, turn) for turn in range(repeat + 1)][1:])
+
+
+def once(comm: MPI.Intracomm, action: Callable[[int], Any], turn: int = 0) -> float:
+    """Return the time of the slowest rank, by its own clock from a common barrier."""
+    comm.Barrier()
+    start = time.perf_counter()
+    action(turn)
+    spent = np.array([time.perf_counter() - start])
+    comm.Allreduce(MPI.IN_PLACE, spent, MPI.MAX)
+    return float(spent[0])
 
 
 def part_of(first: int, count: int, index: int, parts: int) -> list[tuple[int, int]]:
@@ -90,27 +92,25 @@ def bulk() -> dict[str, float]:
     return results
 
 
-def sizes() -> dict[str, float]:
-    """Submit and load 1 % for ranges of many sizes, permuted and not."""
+def calls(order: str, range_bytes: str = RANGE_BYTES) -> dict[str, float]:
+    """Submit and load in ranges of a size, permuted or in order."""
     comm = MPI.COMM_WORLD
     source = np.random.default_rng(comm.rank).integers(0, 256, MINE, np.uint8)
     out = np.ones(MINE, np.uint8)
-    results = {}
-    for permute in (True, False):
-        for exponent in range(10, 25, 2):
-            store = Replicas(comm, COPIES, range_bytes=1 << exponent, permute=permute)
+    store = Replicas(comm, COPIES, range_bytes, permute=order == "permuted")
 
-            def submit(_: int, store: Replicas = store) -> None:
-                store.submit(source, block_bytes=BLOCK)
+    def hundredth(turn: int) -> None:
+        mine = one_percent(comm, turn)
+        store.load(mine, out=out[: mine[0][1] * BLOCK])
 
-            def hundredth(turn: int, store: Replicas = store) -> None:
-                mine = one_percent(comm, turn)
-                store.load(mine, out=out[: mine[0][1] * BLOCK])
+    def everything(_: int) -> None:
+        store.load([((comm.rank + 1) % comm.size * BLOCKS, BLOCKS)], out=out)
 
-            key = f"{1 << exponent} {'permuted' if permute else 'in order'}"
-            results[f"submit {key}"] = timed(comm, submit, 3)
-            results[f"load 1 % {key}"] = timed(comm, hundredth, 9)
-    return results
+    return {
+        "submit": timed(comm, lambda _: store.submit(source, block_bytes=BLOCK), 5),
+        "load 1 %": timed(comm, hundredth, 25),
+        "load all": timed(comm, everything, 5),
+    }
 
 
 def files(*directories: str) -> dict[str, float]:
@@ -179,13 +179,10 @@ def death(directory: str) -> NoReturn:
         recovery = store.recover()
     store.load(shares.lose(recovery.ranks)[store.comm.rank])
     results = {"kill to data": _since(store.comm, begin)}
-    start = time.perf_counter()
-    store.restore_copies()
-    results["restore copies"] = store.comm.allreduce(time.perf_counter() - start, MPI.MAX)
+    results["restore copies"] = once(store.comm, lambda _: store.restore_copies())
     lost = part_of(0, COPIES * BLOCKS, store.comm.rank, store.comm.size)
     out = np.ones(lost[0][1] * BLOCK, np.uint8)
-    results["scatter 64 MiB"] = timed(store.comm, lambda _: store.load(lost, out=out), 3)
-    results["ranks"] = float(store.comm.size)
+    results["scatter 64 MiB"] = timed(store.comm, lambda _: store.load(lost, out=out), 5)
     _write(store.comm, results)
 
 
@@ -223,7 +220,7 @@ def _write(comm: MPI.Intracomm, results: dict[str, float]) -> NoReturn:
 def main() -> None:
     """Run one part."""
     parts: dict[str, Callable[..., dict[str, float]]] = {
-        "bulk": bulk, "sizes": sizes, "files": files, "death": death, "bare": bare
+        "bulk": bulk, "calls": calls, "files": files, "death": death, "bare": bare
     }  # fmt: skip
     _write(MPI.COMM_WORLD, parts[sys.argv[1]](*sys.argv[3:]))
 

@@ -1,0 +1,92 @@
+"""Draws the ReStore paper's Figures 4a, 4b and 7 from a report of `holdfast bench replicas`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure as Drawing
+
+from ...replicas.store import RANGE_BYTES
+from ...units import format_size, parse_size
+from ..plan import plots
+from .figures import Report
+
+_CALLS = ("submit", "load 1 %", "load all")
+_ORDERS = ("permuted", "in order")
+
+Lines = dict[tuple[str, str], list[tuple[int, float]]]
+
+
+def draw(report: Report, directory: Path) -> None:
+    """Write a picture for each of the figures into `directory`."""
+    values = {figure.name: figure.value for figure in report.figures if figure.value is not None}
+    for name, picture in (("ranges", _ranges), ("ranks", _ranks), ("files", _files)):
+        drawing = Drawing(figsize=(9, 3.4), layout="constrained", dpi=110)
+        FigureCanvasAgg(drawing)
+        picture(drawing, values)
+        drawing.savefig(directory / f"replicas-{name}.png")
+
+
+def _ranges(drawing: Drawing, values: dict[str, float]) -> None:
+    """Figure 4a: time by the size of ranges."""
+    lines = _lines(values, r"(.*), ranges of (.*), (permuted|in order)")
+    default = parse_size(RANGE_BYTES)
+    for on, call in _panels(drawing, lines, "bytes in a range"):
+        sizes = [size for size, _ in lines[call, "permuted"]]
+        on.set_xscale("log", base=2)
+        on.set_xticks(sizes[::2], [format_size(size) for size in sizes[::2]], fontsize=7)
+        chosen = dict(lines[call, "permuted"])[default]
+        plots.mark(on, default, chosen, f"{format_size(default)}: {chosen:.3g} ms")
+
+
+def _ranks(drawing: Drawing, values: dict[str, float]) -> None:
+    """Figure 4b: time by the number of ranks, 16 MiB on each."""
+    lines = _lines(values, r"(.*), (\d+) ranks, (permuted|in order)")
+    for on, call in _panels(drawing, lines, "ranks, on the cores of one machine"):
+        numbers = [number for number, _ in lines[call, "permuted"]]
+        on.set_xscale("log", base=2)
+        on.set_xticks(numbers, [str(number) for number in numbers])
+
+
+def _lines(values: dict[str, float], pattern: str) -> Lines:
+    lines: Lines = {}
+    for name, value in values.items():
+        if (found := re.fullmatch(pattern, name)) is not None:
+            call, place, order = found.groups()
+            lines.setdefault((call, order), []).append((parse_size(place), value))
+    return {key: sorted(points) for key, points in lines.items()}
+
+
+def _panels(drawing: Drawing, lines: Lines, x: str) -> list[tuple[Axes, str]]:
+    made = list(zip(drawing.subplots(1, len(_CALLS)), _CALLS, strict=True))
+    for on, call in made:
+        plots.dress(on, call, x, "ms, slowest rank" if call == _CALLS[0] else "")
+        for index, order in enumerate(_ORDERS):
+            on.plot(*zip(*lines[call, order], strict=True), label=order, **plots.style(index))
+        on.set_yscale("log")
+        on.margins(y=0.15)
+        plots.plain_numbers(on, "y")
+    made[0][0].legend(fontsize=8)
+    return made
+
+
+def _files(drawing: Drawing, values: dict[str, float]) -> None:
+    """Figure 7: loading from Replicas beside reading files."""
+    unit = values["memcpy of the 4 copies"]
+    panels = drawing.subplots(1, 2, sharey=True)
+    panels[0].invert_yaxis()  # Replicas on top; the panels share the axis
+    for on, share in zip(panels, ("1 %", "all"), strict=True):
+        load = unit * values[f"load {share}"]
+        bars = {"Replicas": load}
+        for name, value in values.items():
+            if (found := re.fullmatch(rf"reading {share}, (.*)", name)) is not None:
+                bars[found[1]] = value * load
+        plots.dress(on, f"{share} of 8 x 16 MiB", "ms, slowest rank", "")
+        marks = on.barh(list(bars), list(bars.values()), color=["0.2"] + ["0.7"] * (len(bars) - 1))
+        on.bar_label(marks, [f"{value:.3g}" for value in bars.values()], padding=3, fontsize=8)
+        on.set_xscale("log")
+        on.set_xlim(min(bars.values()) / 3, max(bars.values()) * 4)
+        plots.plain_numbers(on)
