@@ -20,6 +20,10 @@ MPICH = Path(sys.prefix) / "mpich" / "bin"
 PACKAGES = Path(sysconfig.get_path("purelib"))
 
 
+class DidNotEnd(AssertionError):
+    """A program did not end in time."""
+
+
 def mpiexec(*options: str, user: str | None = None) -> list[str]:
     command = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or "mpiexec"
     as_root = ["--allow-run-as-root"] if os.getuid() == 0 and user is None else []
@@ -88,7 +92,7 @@ def run(
     except subprocess.TimeoutExpired:
         _end(process)
         output = process.communicate()[0]
-        raise AssertionError(f"{path.name} did not end within {timeout} s:\n{output}") from None
+        raise DidNotEnd(f"{path.name} did not end within {timeout} s:\n{output}") from None
     finally:
         _end(process)
         shutil.rmtree(private, ignore_errors=True)

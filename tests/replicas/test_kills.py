@@ -7,21 +7,31 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from launch import DidNotEnd
 
 CALLS = ("submit", "load", "restore", "recover")
 WHEN = ("before", "in", "after")
 STAGES = [f"{when} {call}" for call in CALLS for when in WHEN]
 RANKS, EACH, TIMEOUT = 10, 4, 40
+#: Now and then an agreement of Open MPI does not end after a death, without us as well as with us
+#: (docs/explanation/replicas.md): of so many schedules, one may hang. None may go wrong.
+MAY_HANG = 30
 
 
 def run_schedules(mpi_passes: Callable[..., str], report: Path, seed: int, wanted: int) -> None:
     """Run `wanted` schedules, several in each start of mpiexec, with kills at every stage."""
-    done = 0
+    done = hung = 0
     kills: Counter[str] = Counter()
     while done < wanted:
         report.write_text("")
         print(f"schedules from {done} of seed {seed}", flush=True)
-        said = mpi_passes("kills.py", seed, done, EACH, report, ranks=RANKS, timeout=TIMEOUT)
+        drawn = seed + 1000 * hung
+        try:
+            said = mpi_passes("kills.py", drawn, done, EACH, report, ranks=RANKS, timeout=TIMEOUT)
+        except DidNotEnd:
+            hung += 1
+            assert hung <= wanted // MAY_HANG, f"{hung} of {done} schedules did not end"
+            continue
         lines = report.read_text().splitlines()
         finished: dict[int, set[int]] = {}
         for line in lines:
@@ -33,8 +43,8 @@ def run_schedules(mpi_passes: Callable[..., str], report: Path, seed: int, wante
             finished.setdefault(number, set(range(size))).remove(rank)
         # mpiexec says nothing of ranks that did not come to their end: each must have said so.
         late = {number: ranks for number, ranks in finished.items() if ranks}
-        assert not late, f"ranks that did not finish, by schedule of seed {seed}: {late}\n{said}"
-        assert done in finished, f"schedule {done} of seed {seed} did not end: {lines}\n{said}"
+        assert not late, f"ranks that did not finish, by schedule of seed {drawn}: {late}\n{said}"
+        assert done in finished, f"schedule {done} of seed {drawn} did not end: {lines}\n{said}"
         done = max(finished) + 1
     print("\n".join(f"{kills[stage]:4d} kills {stage}" for stage in STAGES))
     missed = [stage for stage in STAGES if not kills[stage]]
