@@ -125,8 +125,6 @@ def _serve(core: _core.Agent, orders: Orders, member: Member) -> bool:
     services.register(control)
     services.register(members)
     services.register(Faults(core))
-    for service in offered(core):
-        services.register(service)
     # A signal must wake the loop also when it arrives just before the wait.
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
@@ -143,6 +141,8 @@ def _serve(core: _core.Agent, orders: Orders, member: Member) -> bool:
         _say(Ready(member.node, member))
     except BrokenPipeError:
         return True
+    for service in offered(core):  # imports more, while others start
+        services.register(service)
     if orders.config.metrics_port:
         _offer_metrics(orders, member)
     end = time.monotonic() + _JOIN_WITHIN

@@ -121,6 +121,11 @@ def down(config: Config) -> Down:
     directory = sessions.directory(config)
     parent = directory.parent
     if not directory.is_dir():
+        if (
+            not config.run_dir and parent.is_dir()
+        ):  # agents whose start was cut off have cleared the rest away
+            with sessions.locked_parent(parent):
+                sessions.remove_parent(config, parent)
         raise NoSession(f"no session {config.session!r} in {parent}; nothing to end")
     with _held(directory):
         contacts = Contacts(directory, config.deadline)
