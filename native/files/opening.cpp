@@ -41,6 +41,13 @@ void Opening::set(const TrustSettings& settings, std::uint64_t spare_bytes) {
     trust_.set(settings);
 }
 
+Status Opening::publish(const std::string& table) {
+    auto opened = AttributeTable::open(table);
+    if (!opened.ok()) return opened.take_status();
+    table_ = std::move(*opened);
+    return {};
+}
+
 std::variant<Answer, Blocking> Opening::handle(const Request& request) {
     if (!request.local || !request.header.has(kDescriptor))
         return Answer(
@@ -52,19 +59,21 @@ std::variant<Answer, Blocking> Opening::handle(const Request& request) {
             auto known = files_.known(message.order);
             if (!known || !files_.open(*known))
                 return not_cached(message.order.path, "has just left the cache");
-            return pass(Passed{known->attributes, std::move(known->file)});
+            return pass(message.order, Passed{known->attributes, std::move(known->file)});
         };
         // Those on the disk are not held up by what is fetched.
         if (copy->object->tier == Tier::Disk) return Blocking{lane::kDisk, std::move(serve)};
-        if (files_.open(*copy)) return pass(Passed{copy->attributes, std::move(copy->file)});
+        if (files_.open(*copy))
+            return pass(message->order, Passed{copy->attributes, std::move(copy->file)});
     }
     return Blocking{lane::kFetch, [this, message = std::move(*message)](Body& body) {
-                        return pass(join(message, body.patience()));
+                        return pass(message.order, join(message, body.patience()));
                     }};
 }
 
-Answer Opening::pass(Result<Passed> passed) {
+Answer Opening::pass(const FileOrder& order, Result<Passed> passed) {
     if (!passed.ok()) return passed.take_status();
+    if (table_) table_->record(order, passed->attributes, passed->descriptor.get());
     ++(passed->fetched ? counters_.fetched : counters_.local);
     Answer answer;
     answer.flags = kDescriptor;

@@ -24,6 +24,7 @@
 #include "files/files.hpp"
 #include "files/messages.hpp"
 #include "files/spares.hpp"
+#include "files/table.hpp"
 #include "files/trust.hpp"
 #include "rpc/client.hpp"
 #include "rpc/events.hpp"
@@ -52,13 +53,15 @@ class Opening {
         : files_(files), peers_(peers), presence_(presence), events_(events), spares_(store) {}
 
     void set(const TrustSettings& settings, std::uint64_t spare_bytes);
+    // Before requests come: what originals are like is told in a file there from then on.
+    Status publish(const std::string& table);
     std::variant<Answer, Blocking> handle(const Request& request);
 
     const OpeningCounters& counters() const { return counters_; }
 
   private:
     struct Fetch;
-    Answer pass(Result<Passed> passed);
+    Answer pass(const FileOrder& order, Result<Passed> passed);
     // Those who ask for the same file at the same time wait for one of them.
     Result<Passed> join(const OpenMessage& message, Duration patience);
     Result<Passed> find(const OpenMessage& message, Duration patience);
@@ -77,6 +80,7 @@ class Opening {
     Presence& presence_;
     Events& events_;
     Spares spares_;
+    std::unique_ptr<AttributeTable> table_;
     OpeningCounters counters_;
 
     std::mutex mutex_;

@@ -79,6 +79,11 @@ Result<Place> resolve(const FileOrder& order) {
     if (!fd.ok()) return fd.take_status();
     auto attributes = attributes_of(*fd);
     if (!attributes.ok()) return attributes.take_status();
+    // Readers take the device of a file from its root: numbers differ from node to node.
+    struct stat top{};
+    if (::stat(order.root.c_str(), &top) != 0) return not_cached("cannot stat the root", errno);
+    if (attributes->device != top.st_dev)
+        return Status(Code::NotCached, order.path + " lies on another file system than its root");
     return Place{std::move(*fd), *attributes};
 }
 

@@ -244,6 +244,14 @@ void bind_files(nb::class_<Agent>& agent) {
             "Files and bytes held, reads of programs here and of other nodes, files read from the "
             "shared file system, and failures of other nodes.")
         .def(
+            "publish_attributes",
+            [](Agent& self, const std::string& path) {
+                raise_unless_ok(self.opening().publish(path));
+            },
+            "path"_a,
+            "Before start(): keep a file there that tells what the originals are like of the "
+            "copies that programs have open.")
+        .def(
             "set_files",
             [](Agent& self, std::uint32_t strikes, double avoid, double file_deadline,
                double deadline, std::uint64_t spare_bytes) {

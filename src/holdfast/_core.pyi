@@ -325,6 +325,11 @@ class Agent:
         Files and bytes held, reads of programs here and of other nodes, files read from the shared file system, and failures of other nodes.
         """
 
+    def publish_attributes(self, path: str) -> None:
+        """
+        Before start(): keep a file there that tells what the originals are like of the copies that programs have open.
+        """
+
     def set_files(self, strikes: int, avoid: float, file_deadline: float, deadline: float, spare_bytes: int) -> None:
         """
         How to fetch files of others for programs of this node.

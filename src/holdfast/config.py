@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PREFIX = "HOLDFAST_"
+#: What `holdfast run` tells the shim; no settings.
+SHIM_PREFIX = PREFIX + "SHIM_"
 ROLES = ("compute", "staging", "spare")
 
 
@@ -59,6 +61,7 @@ class Config(msgspec.Struct, frozen=True):
     file_settled: float
     file_deadline: float
     file_strikes: int
+    roots: tuple[str, ...]
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -95,6 +98,10 @@ def _tier(value: Any) -> str:
 
 def _absolute_path(value: Any) -> str:
     return os.path.abspath(str(value)) if value else ""
+
+
+def _directories(value: Any) -> tuple[str, ...]:
+    return tuple(os.path.abspath(part) for part in str(value).split(":") if part)
 
 
 def _capacity(value: Any) -> int | None:
@@ -199,6 +206,9 @@ SETTINGS: dict[str, Setting] = {
     "file_strikes": Setting(
         "2", _positive, "so many in a row, and an owner of files is avoided for a while"
     ),
+    "roots": Setting(
+        "", _directories, "directories whose files `holdfast run` caches, with ':' between them"
+    ),
 }
 
 
@@ -275,7 +285,9 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name[len(PREFIX) :].lower(): value
         for name, value in environment.items()
-        if name.startswith(PREFIX) and name != PREFIX + "CONFIG"
+        if name.startswith(PREFIX)
+        and name != PREFIX + "CONFIG"
+        and not name.startswith(SHIM_PREFIX)
     }
 
 

@@ -85,6 +85,7 @@ def _start(orders: Orders, where: Place) -> tuple[_core.Agent, Member]:
         capacity.resolve(config.disk, os.path.dirname(tiers.disk_dir), agents, in_memory=False),
         config.scrub_rate,
     )
+    core.publish_attributes(where.table)
     core.listen(where.socket)
     member = Member(
         node=where.node,

@@ -40,6 +40,11 @@ class Place(msgspec.Struct, frozen=True):
         return f"unix:{self.directory}/{self.node}.sock"
 
     @property
+    def table(self) -> str:
+        """What programs of this host need to know of their copies; outlives an agent."""
+        return f"{self.directory}/{self.node}.attributes"
+
+    @property
     def log(self) -> str:
         """What it has to say."""
         return f"{self.directory}/{self.node}.log"

@@ -7,6 +7,7 @@
         session.json            name, ring, and where it was started
         node-0.json             an agent of this host: written by itself when it listens,
                                 removed when it ends
+        node-0.attributes       what programs are told of the files that they have open
         node-0.sock, node-0.log, ...
 
 The host where `holdfast up` ran is the session's home. A home stays until `holdfast down`; on other

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 OnFailure = Literal["abort", "redirect", "recache"]
 Validate = Literal["never", "open"]
-_VALIDATE = ("never", "open")
+VALIDATE = ("never", "open")
 #: An owner that reads a file ahead answers when it has it all, in seconds.
 _WARM_WITHIN = 300.0
 _MODES = ("rb", "br", "r", "rt", "tr")
-_TIERS = {"memory": _core.Tier.MEMORY, "disk": _core.Tier.DISK}
+TIERS = {"memory": _core.Tier.MEMORY, "disk": _core.Tier.DISK}
 
 
 class Files:
@@ -45,15 +45,15 @@ class Files:
         on_failure: OnFailure,
         validate: Validate,
     ) -> None:
-        _choose("on_failure", on_failure, POLICIES)
-        _choose("validate", validate, _VALIDATE)
+        choose("on_failure", on_failure, POLICIES)
+        choose("validate", validate, VALIDATE)
         if not 1 <= copies <= TRIED:
             raise BadInput(f"a file has 1 to {TRIED} copies, not {copies}")
         self._root = paths.root_of(root)
         self._peers = peers
         self._policy = POLICIES.index(on_failure)
         self._order = (
-            _TIERS[config.file_tier],
+            TIERS[config.file_tier],
             copies,
             validate == "open",
             config.file_largest or 0,  # 0: a quarter of the owner's tier
@@ -200,7 +200,8 @@ class Files:
         return f"<Files below {self.root}>"
 
 
-def _choose(name: str, value: str, known: Collection[str]) -> None:
+def choose(name: str, value: str, known: Collection[str]) -> None:
+    """Refuse what is not among the values that there are."""
     if value not in known:
         *some, last = known
         raise BadInput(f"{name}={value!r}: use {', '.join(some)} or {last}")

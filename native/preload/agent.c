@@ -1,0 +1,242 @@
+// Talking to the agent: one request and its reply at a time on a connection.
+//
+// A few connections are kept. A thread that finds none free makes one for the moment, so nobody
+// waits for another: not for a thread that a signal interrupted, nor, in a child, for one that was
+// left behind. Children make their own. Whether a number still is our socket is looked at before
+// each use: programs close what they do not know.
+//
+// Calls go to the kernel by number, past whoever else stands before the C library, and a thread
+// that is cancelled leaves nothing behind.
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "preload/frame.h"
+#include "preload/shim.h"
+
+#define KEPT 8
+// Programs expect low numbers for their own files.
+static const int kHighNumbers[] = {500, 200, 60};
+#define LONGEST_PAUSE_MS 10000u
+
+struct connection {
+    _Atomic bool taken;
+    int socket;  // -1: none
+    uint64_t device, inode;
+};
+
+static struct connection kept[KEPT];
+static _Atomic int owner;  // the process that they belong to
+static _Atomic uint64_t left_alone_until_ms;
+static _Atomic uint64_t pause_ms;
+
+static uint64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+// ---- whether to ask at all -------------------------------------------------------------------
+
+static bool left_alone(void) {
+    uint64_t until = left_alone_until_ms;
+    return until != 0 && now_ms() < until;
+}
+
+static void failed(void) {
+    uint64_t pause = pause_ms == 0 ? 200 : 2 * pause_ms;
+    if (pause > LONGEST_PAUSE_MS) pause = LONGEST_PAUSE_MS;
+    pause_ms = pause;
+    left_alone_until_ms = now_ms() + pause;
+}
+
+static void answered(void) {
+    if (pause_ms != 0) pause_ms = left_alone_until_ms = 0;
+}
+
+// ---- connections -----------------------------------------------------------------------------
+
+static bool is_ours(const struct connection* one) {
+    struct stat seen;
+    return one->socket >= 0 && syscall(SYS_fstat, one->socket, &seen) == 0 &&
+           S_ISSOCK(seen.st_mode) && seen.st_dev == one->device && seen.st_ino == one->inode;
+}
+
+static void drop(struct connection* one) {
+    if (is_ours(one)) syscall(SYS_close, one->socket);
+    one->socket = -1;
+}
+
+// In a child, or at the start: those that there are belong to another process.
+void hf_forget_connections(void) {
+    bool first = owner == 0;
+    for (int i = 0; i < KEPT; ++i) {
+        if (first)
+            kept[i].socket = -1;
+        else
+            drop(&kept[i]);
+        kept[i].taken = false;
+    }
+    owner = (int)syscall(SYS_getpid);
+}
+
+static bool same_user(int socket) {
+    struct ucred peer;
+    socklen_t bytes = sizeof peer;
+    return syscall(SYS_getsockopt, socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
+           peer.uid == hf_settings.user;
+}
+
+static bool connect_to_agent(struct connection* one) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    strcpy(address.sun_path, hf_settings.socket);
+    int type = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
+    int low = (int)syscall(SYS_socket, AF_UNIX, type, 0);
+    if (low < 0) return false;
+    struct stat seen;
+    int high = -1;
+    if (syscall(SYS_connect, low, &address, sizeof address) == 0 && same_user(low))
+        for (size_t i = 0; i < sizeof kHighNumbers / sizeof *kHighNumbers && high < 0; ++i)
+            high = (int)syscall(SYS_fcntl, low, F_DUPFD_CLOEXEC, kHighNumbers[i]);
+    syscall(SYS_close, low);
+    if (high < 0) return false;
+    syscall(SYS_fstat, high, &seen);
+    one->socket = high;
+    one->device = seen.st_dev;
+    one->inode = seen.st_ino;
+    return true;
+}
+
+// ---- bytes -----------------------------------------------------------------------------------
+
+static bool wait_for(int socket, short event, uint64_t end) {
+    for (;;) {
+        uint64_t now = now_ms();
+        if (now >= end) return false;
+        uint64_t left = end - now;
+        struct timespec wait = {(time_t)(left / 1000), (long)(left % 1000) * 1000000};
+        struct pollfd one = {socket, event, 0};
+        long ready = syscall(SYS_ppoll, &one, 1, &wait, NULL, 0);
+        if (ready > 0) return true;
+        if (ready < 0 && errno != EINTR) return false;
+    }
+}
+
+static bool again(void) {
+    return errno == EAGAIN || errno == EINTR;
+}
+
+static bool send_all(int socket, const char* data, size_t bytes, uint64_t end) {
+    while (bytes > 0) {
+        long sent = syscall(SYS_sendto, socket, data, bytes, MSG_NOSIGNAL, NULL, 0);
+        if (sent < 0 && !again()) return false;
+        if (sent < 0 && !wait_for(socket, POLLOUT, end)) return false;
+        if (sent > 0) data += sent, bytes -= (size_t)sent;
+    }
+    return true;
+}
+
+// A piece of the reply, and the descriptor that comes with its first byte.
+static long receive(int socket, char* out, size_t room, int* passed) {
+    char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
+    struct iovec part = {out, room};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = sizeof control};
+    long got = syscall(SYS_recvmsg, socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    if (got <= 0) return got;
+    struct cmsghdr* header = CMSG_FIRSTHDR(&message);
+    if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+        header->cmsg_len == CMSG_LEN(sizeof(int))) {
+        if (*passed >= 0) syscall(SYS_close, *passed);
+        memcpy(passed, CMSG_DATA(header), sizeof *passed);
+    }
+    return got;
+}
+
+// ---- a request and its reply -----------------------------------------------------------------
+
+enum outcome { BROKEN, LATE, SAID_NO, SAID_YES };
+
+static enum outcome exchange(int socket, const struct hf_frame* request, int* passed, size_t* got,
+                             uint64_t end) {
+    if (!send_all(socket, request->bytes, request->size, end)) return BROKEN;
+    struct hf_reply reply;
+    *got = 0;
+    for (;;) {
+        // Most often it is not there yet, and waiting first spares a call.
+        if (!wait_for(socket, POLLIN, end)) return LATE;
+        long more = receive(socket, reply.bytes + *got, sizeof reply.bytes - *got, passed);
+        if (more < 0 && again()) continue;
+        if (more <= 0) return BROKEN;
+        *got += (size_t)more;
+        switch (hf_look_at(&reply, *got, request)) {
+            case HF_INCOMPLETE:
+                continue;
+            case HF_MALFORMED:
+                return BROKEN;
+            case HF_FAILURE:
+                return SAID_NO;
+            case HF_SUCCESS:
+                return SAID_YES;
+        }
+    }
+}
+
+// Asks on a connection that is kept, on a new one if that has ended meanwhile.
+static enum outcome ask_on(struct connection* one, const struct hf_frame* request, int* passed) {
+    uint64_t end = now_ms() + hf_settings.deadline_ms;
+    for (;;) {
+        bool fresh = !is_ours(one);
+        if (fresh && !connect_to_agent(one)) {
+            one->socket = -1;
+            return BROKEN;
+        }
+        size_t got = 0;
+        enum outcome outcome = exchange(one->socket, request, passed, &got, end);
+        if (outcome == SAID_YES || outcome == SAID_NO) return outcome;
+        drop(one);
+        if (outcome == LATE || fresh || got > 0) return outcome;
+    }
+}
+
+static enum outcome ask(const struct hf_frame* request, int* passed) {
+    // A child that shares our memory must leave alone what is kept, and so must one that was made
+    // past the C library.
+    if (owner == (int)syscall(SYS_getpid)) {
+        for (int i = 0; i < KEPT; ++i) {
+            bool expected = false;
+            if (!__atomic_compare_exchange_n((bool*)&kept[i].taken, &expected, true, false,
+                                             __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+                continue;
+            enum outcome outcome = ask_on(&kept[i], request, passed);
+            kept[i].taken = false;
+            return outcome;
+        }
+    }
+    struct connection own = {.socket = -1};
+    enum outcome outcome = ask_on(&own, request, passed);
+    drop(&own);
+    return outcome;
+}
+
+int hf_ask_for(const struct hf_place* place) {
+    if (left_alone()) return -1;
+    struct hf_frame request;
+    hf_write_open(&request, place);
+    int passed = -1;
+    enum outcome outcome = ask(&request, &passed);
+    if (outcome == SAID_YES || outcome == SAID_NO)
+        answered();
+    else
+        failed();
+    if (outcome == SAID_YES) return passed;
+    if (passed >= 0) syscall(SYS_close, passed);
+    return -1;
+}

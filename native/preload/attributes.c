@@ -1,0 +1,111 @@
+// Of which original a descriptor is a copy, and what that one is like.
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/shim.h"
+
+static uint64_t nanoseconds(const struct timespec* time) {
+    return (uint64_t)time->tv_sec * 1000000000u + (uint64_t)time->tv_nsec;
+}
+
+static struct timespec timespec_of(uint64_t ns) {
+    int64_t time = (int64_t)ns, seconds = time / 1000000000, rest = time % 1000000000;
+    if (rest < 0) --seconds, rest += 1000000000;
+    return (struct timespec){seconds, rest};
+}
+
+// Mapped when the first descriptor comes along that may be a copy; never unmapped.
+static const struct hf_table* table(void) {
+    static const struct hf_table* _Atomic mapped;
+    const struct hf_table* known = mapped;
+    if (known != NULL || hf_settings.table[0] == 0) return known;
+    int file = (int)syscall(SYS_openat, AT_FDCWD, hf_settings.table, O_RDONLY | O_CLOEXEC, 0);
+    if (file < 0) return NULL;
+    struct stat seen;
+    void* at = MAP_FAILED;
+    if (syscall(SYS_fstat, file, &seen) == 0 && seen.st_size == sizeof *known &&
+        seen.st_uid == hf_settings.user)
+        at = (void*)syscall(SYS_mmap, NULL, sizeof *known, PROT_READ, MAP_SHARED, file, 0);
+    syscall(SYS_close, file);
+    if (at == MAP_FAILED) return NULL;
+    if (((const struct hf_table*)at)->magic == HF_TABLE_MAGIC &&
+        __atomic_compare_exchange_n((const struct hf_table**)&mapped, &known, at, false,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return at;
+    syscall(SYS_munmap, at, sizeof *known);
+    return known;
+}
+
+// Whether an entry is that of a copy, and whole.
+static bool matches(const struct hf_entry* entry, const struct stat* seen, struct hf_entry* out) {
+    for (int attempt = 0; attempt < 100; ++attempt) {
+        uint32_t before = __atomic_load_n(&entry->sequence, __ATOMIC_ACQUIRE);
+        if (before == 0) return false;
+        if (entry->copy_inode != seen->st_ino) return false;
+        if (before % 2 != 0) continue;
+        memcpy(out, (const void*)entry, sizeof *out);
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (__atomic_load_n(&entry->sequence, __ATOMIC_RELAXED) != before) continue;
+        return out->copy_inode == seen->st_ino && out->copy_device == seen->st_dev &&
+               out->size == (uint64_t)seen->st_size &&
+               out->copy_mtime_ns == nanoseconds(&seen->st_mtim) &&
+               out->path[sizeof out->path - 1] == 0;
+    }
+    return false;
+}
+
+bool hf_is_copy(const struct stat* seen, struct hf_entry* original) {
+    // All copies are like that, and hardly anything else is.
+    if (seen->st_mode != (S_IFREG | S_IRUSR) || seen->st_uid != hf_settings.user) return false;
+    const struct hf_table* all = table();
+    if (all == NULL) return false;
+    const struct hf_entry* set = &all->entries[hf_table_first(seen->st_dev, seen->st_ino)];
+    for (unsigned way = 0; way < HF_TABLE_WAYS; ++way)
+        if (matches(&set[way], seen, original)) return true;
+    return false;
+}
+
+bool hf_copy_behind(int descriptor, struct hf_entry* original) {
+    int saved = errno;
+    struct stat seen;
+    bool found = syscall(SYS_fstat, descriptor, &seen) == 0 && hf_is_copy(&seen, original);
+    errno = saved;
+    return found;
+}
+
+// Devices have other numbers on other nodes: files have that of their root here.
+static void localize(const struct hf_entry* original, struct stat* out) {
+    struct hf_root* root = hf_root_of(original->path, original->root_bytes);
+    if (root == NULL) return;
+    if (root->device == 0) {
+        struct stat seen;
+        int saved = errno;
+        long failed = syscall(SYS_newfstatat, AT_FDCWD, root->path, &seen, 0);
+        errno = saved;
+        if (failed) return;
+        root->block_size = (uint64_t)seen.st_blksize;
+        root->device = seen.st_dev;
+    }
+    out->st_dev = root->device;
+    out->st_blksize = (blksize_t)root->block_size;
+}
+
+void hf_fill(const struct hf_entry* original, struct stat* out) {
+    memset(out, 0, sizeof *out);
+    out->st_dev = original->device;
+    out->st_blksize = 4096;
+    localize(original, out);
+    out->st_ino = original->inode;
+    out->st_mode = original->mode;
+    out->st_nlink = original->nlink;
+    out->st_uid = original->uid;
+    out->st_gid = original->gid;
+    out->st_size = (off_t)original->size;
+    out->st_blocks = (blkcnt_t)original->blocks;
+    out->st_atim = timespec_of(original->atime_ns);
+    out->st_mtim = timespec_of(original->mtime_ns);
+    out->st_ctim = timespec_of(original->ctime_ns);
+}

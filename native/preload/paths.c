@@ -1,0 +1,90 @@
+// From what a program calls a file to the one name that the agents know it by.
+#include <fcntl.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/shim.h"
+
+// Appends the parts of a path, each with a slash before it. False if it goes back by "..", ends as
+// a directory's name does, or is too long: the file system knows best what that is.
+static bool append(struct hf_place* place, const char* path) {
+    for (;;) {
+        bool slash = *path == '/';
+        while (*path == '/') ++path;
+        size_t bytes = strcspn(path, "/");
+        if (bytes == 0) return !slash;
+        if (bytes == 2 && path[0] == '.' && path[1] == '.') return false;
+        if (bytes != 1 || path[0] != '.') {
+            if (place->bytes + bytes + 2 > sizeof place->path) return false;
+            place->path[place->bytes] = '/';
+            memcpy(place->path + place->bytes + 1, path, bytes);
+            place->bytes += bytes + 1;
+        } else if (path[1] == 0) {
+            return false;  // "x/." is a directory
+        }
+        path += bytes;
+    }
+}
+
+// The directory that a relative path begins at, as the kernel calls it.
+static bool begin_at(struct hf_place* place, int directory) {
+    long bytes;
+    if (directory == AT_FDCWD) {
+        bytes = syscall(SYS_getcwd, place->path, sizeof place->path) - 1;
+    } else {
+        char link[32] = "/proc/self/fd/";
+        char digits[12];
+        size_t count = 0, at = strlen(link);
+        if (directory < 0) return false;
+        for (int rest = directory; rest > 0 || count == 0; rest /= 10)
+            digits[count++] = (char)('0' + rest % 10);
+        while (count > 0) link[at++] = digits[--count];
+        bytes = syscall(SYS_readlinkat, AT_FDCWD, link, place->path, sizeof place->path);
+    }
+    // An unreachable or removed directory does not begin with a slash, or is found not to be there.
+    if (bytes <= 0 || bytes >= (long)sizeof place->path || place->path[0] != '/') return false;
+    place->bytes = bytes == 1 ? 0 : (size_t)bytes;
+    return true;
+}
+
+static bool starts_with(const struct hf_place* place, const char* root, size_t bytes) {
+    return place->bytes > bytes && memcmp(place->path, root, bytes) == 0 &&
+           place->path[bytes] == '/';
+}
+
+// Whether it lies below a root, under whichever of its two names; the given one is put there.
+static bool match(struct hf_place* place) {
+    for (size_t i = 0; i < hf_settings.count; ++i) {
+        const struct hf_root* root = &hf_settings.roots[i];
+        size_t given = strlen(root->path), real = strlen(root->alias);
+        place->root = root;
+        if (starts_with(place, root->path, given)) return true;
+        if (!starts_with(place, root->alias, real)) continue;
+        size_t rest = place->bytes - real;
+        if (given + rest + 1 > sizeof place->path) return false;
+        memmove(place->path + given, place->path + real, rest);
+        memcpy(place->path, root->path, given);
+        place->bytes = given + rest;
+        return true;
+    }
+    return false;
+}
+
+bool hf_below(int directory, const char* path, struct hf_place* place) {
+    place->bytes = 0;
+    if (path == NULL || *path == 0) return false;
+    if (*path != '/' && !begin_at(place, directory)) return false;
+    if (!append(place, path) || !match(place)) return false;
+    place->path[place->bytes] = 0;
+    return true;
+}
+
+struct hf_root* hf_root_of(const char* path, size_t root_bytes) {
+    for (size_t i = 0; i < hf_settings.count; ++i) {
+        struct hf_root* root = &hf_settings.roots[i];
+        if (strlen(root->path) == root_bytes && memcmp(root->path, path, root_bytes) == 0)
+            return root;
+    }
+    return NULL;
+}

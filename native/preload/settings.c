@@ -1,0 +1,85 @@
+// What `holdfast run` has set, read once when a program starts.
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "preload/shim.h"
+
+struct hf_settings hf_settings;
+static _Atomic bool active;
+
+bool hf_active(void) {
+    // Whoever became another user sees what that user may see.
+    return active && geteuid() == hf_settings.user;
+}
+
+void hf_switch_off(void) {
+    active = false;
+}
+
+static bool text(const char* name, char* out, size_t room) {
+    const char* value = getenv(name);
+    if (value == NULL || *value != '/' || strlen(value) >= room) return false;
+    strcpy(out, value);
+    return true;
+}
+
+static bool number(const char* name, uint64_t most, uint64_t* out) {
+    const char* value = getenv(name);
+    if (value == NULL || *value < '0' || *value > '9') return false;
+    char* end;
+    *out = strtoull(value, &end, 10);
+    return *end == 0 && *out <= most;
+}
+
+// The next of a list with colons between; NULL at its end, or if it is too long.
+static const char* part(const char* list, char* out) {
+    if (list == NULL || *list == 0) return NULL;
+    size_t bytes = strcspn(list, ":");
+    if (bytes == 0 || bytes >= HF_TABLE_PATH || *list != '/') return NULL;
+    memcpy(out, list, bytes);
+    out[bytes] = 0;
+    return list + bytes + (list[bytes] == ':');
+}
+
+static bool roots(void) {
+    const char* paths = getenv("HOLDFAST_SHIM_ROOTS");
+    const char* aliases = getenv("HOLDFAST_SHIM_ALIASES");
+    for (; hf_settings.count < HF_MOST_ROOTS; ++hf_settings.count) {
+        struct hf_root* root = &hf_settings.roots[hf_settings.count];
+        paths = part(paths, root->path);
+        aliases = part(aliases, root->alias);
+        if (paths == NULL || aliases == NULL) break;
+    }
+    return hf_settings.count > 0;
+}
+
+static bool policy(void) {
+    uint64_t on_failure, tier, validate, copies;
+    if (!number("HOLDFAST_SHIM_ON_FAILURE", 2, &on_failure) ||
+        !number("HOLDFAST_SHIM_TIER", 1, &tier) ||
+        !number("HOLDFAST_SHIM_VALIDATE", 1, &validate) ||
+        !number("HOLDFAST_SHIM_COPIES", 16, &copies) ||
+        !number("HOLDFAST_SHIM_LARGEST", UINT64_MAX, &hf_settings.largest) ||
+        !number("HOLDFAST_SHIM_SETTLED_NS", UINT64_MAX, &hf_settings.settled_ns) ||
+        !number("HOLDFAST_SHIM_DEADLINE_MS", 3600 * 1000, &hf_settings.deadline_ms))
+        return false;
+    hf_settings.on_failure = (uint8_t)on_failure;
+    hf_settings.tier = (uint8_t)tier;
+    hf_settings.validate = (uint8_t)validate;
+    hf_settings.copies = (uint16_t)copies;
+    return true;
+}
+
+__attribute__((constructor)) static void begin(void) {
+    hf_find_all();
+    hf_settings.user = geteuid();
+    if (!text("HOLDFAST_SHIM_SOCKET", hf_settings.socket, sizeof hf_settings.socket) ||
+        !text("HOLDFAST_SHIM_TABLE", hf_settings.table, sizeof hf_settings.table) || !policy() ||
+        !roots())
+        return;
+    hf_forget_connections();
+    if (pthread_atfork(NULL, NULL, hf_forget_connections) != 0) return;
+    active = true;
+}

@@ -1,0 +1,93 @@
+// The preload shim: files below the roots are opened by the agent of the node, as copies; all else,
+// and whatever goes wrong, is left to the C library. `holdfast run` sets its variables.
+//
+// What the parts share. Everything here may be called from any thread and from signal handlers:
+// nothing allocates, nothing waits for a lock, errno is the caller's business (hf_keep_errno).
+#pragma once
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "preload/table.h"
+
+#define HF_PUBLIC __attribute__((visibility("default")))
+#define HF_MOST_ROOTS 32
+
+// ---- the C library's own (next.c) ----
+
+struct hf_symbol {
+    const char* name;
+    void* address;
+};
+// Functions of the next library that has them; all are looked up when the shim is loaded.
+#define HF_NEXT(symbol)                   \
+    static struct hf_symbol next_##symbol \
+        __attribute__((section("hf_symbols"), used)) = {#symbol, NULL}
+#define NEXT(symbol) ((__typeof__(&symbol))hf_next(&next_##symbol))
+void* hf_next(struct hf_symbol* symbol);
+void hf_find_all(void);
+
+// ---- what `holdfast run` has set (settings.c) ----
+
+struct hf_root {
+    char path[HF_TABLE_PATH];   // as it was given, which is how its files are called
+    char alias[HF_TABLE_PATH];  // where it really lies
+    // What files below have in common as this process sees it; 0: not asked for yet.
+    _Atomic uint64_t device;
+    _Atomic uint64_t block_size;
+};
+
+struct hf_settings {
+    char socket[108], table[1024];
+    struct hf_root roots[HF_MOST_ROOTS];
+    size_t count;
+    uint32_t user;  // to whom this process belonged when it began
+    uint64_t deadline_ms;
+    // Of an order, as docs/reference/protocol.md has them.
+    uint8_t on_failure, tier, validate;
+    uint16_t copies;
+    uint64_t largest, settled_ns;
+};
+extern struct hf_settings hf_settings;
+
+// Whether files are to be had from an agent here and now.
+bool hf_active(void);
+void hf_switch_off(void);
+
+// ---- names (paths.c) ----
+
+struct hf_place {
+    const struct hf_root* root;
+    size_t bytes;
+    char path[HF_TABLE_PATH];
+};
+// Where a path leads that lies below a root; false if it does not, or if only the file system can
+// tell. `directory` is a descriptor or AT_FDCWD.
+bool hf_below(int directory, const char* path, struct hf_place* place);
+struct hf_root* hf_root_of(const char* path, size_t root_bytes);
+
+// ---- the agent (agent.c) ----
+
+// A descriptor of a copy, with FD_CLOEXEC; -1: the file is to be had from the shared file system.
+int hf_ask_for(const struct hf_place* place);
+void hf_forget_connections(void);  // in a child
+
+// ---- copies (attributes.c) ----
+
+// Whether that is a copy, of what.
+bool hf_is_copy(const struct stat* seen, struct hf_entry* original);
+bool hf_copy_behind(int descriptor, struct hf_entry* original);
+// What the original's fstat would be.
+void hf_fill(const struct hf_entry* original, struct stat* out);
+
+static inline int hf_keep_errno(int saved, int result) {
+    errno = saved;
+    return result;
+}

@@ -1,0 +1,94 @@
+"""What a program needs to find to have its files below the roots opened by an agent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..cluster import session as sessions
+from ..cluster.node import own_name
+from ..cluster.session import AgentFile
+from ..config import SHIM_PREFIX, Config
+from ..errors import BadInput, HoldfastError, NoSession
+from . import paths
+from .asking import POLICIES, TRIED
+from .files import TIERS, VALIDATE, OnFailure, Validate, choose
+
+SHIM = Path(__file__).with_name("bin") / "holdfast_shim.so"
+#: As native/preload/shim.h and table.h have them.
+_MOST_ROOTS, _ROOM = 32, 896
+
+
+def environment(
+    config: Config,
+    roots: Sequence[str],
+    copies: int,
+    on_failure: OnFailure,
+    validate: Validate,
+    present: Mapping[str, str],
+) -> dict[str, str]:
+    """Return the variables to set; `present` are those that there are."""
+    choose("on_failure", on_failure, POLICIES)
+    choose("validate", validate, VALIDATE)
+    if not 1 <= copies <= TRIED:
+        raise BadInput(f"a file has 1 to {TRIED} copies, not {copies}")
+    given = [_root(root) for root in roots or config.roots]
+    if not given:
+        raise BadInput("no directory is given whose files to cache; use --root or set `roots`")
+    if len(given) > _MOST_ROOTS:
+        raise BadInput(f"{len(given)} roots are more than the {_MOST_ROOTS} that there can be")
+    agent = _agent(config)
+    values = {
+        "SOCKET": agent.member.socket.removeprefix("unix:"),
+        "TABLE": str(sessions.directory(config) / f"{agent.member.node}.attributes"),
+        "ROOTS": ":".join(given),
+        "ALIASES": ":".join(os.path.realpath(root) for root in given),
+        "TIER": list(TIERS).index(config.file_tier),
+        "COPIES": copies,
+        "VALIDATE": VALIDATE.index(validate),
+        "LARGEST": config.file_largest or 0,
+        "SETTLED_NS": int(config.file_settled * 1e9),
+        "ON_FAILURE": POLICIES.index(on_failure),
+        "DEADLINE_MS": max(1, int(config.deadline * 1000)),
+    }
+    return {
+        "LD_PRELOAD": _preload(present.get("LD_PRELOAD", "")),
+        **{SHIM_PREFIX + name: str(value) for name, value in values.items()},
+    }
+
+
+def _preload(present: str) -> str:
+    """Return what to load: the shim, and what was to be loaded anyway."""
+    if not SHIM.exists():
+        raise HoldfastError(f"{SHIM} is missing; install Holdfast again")
+    if set(str(SHIM)) & set(": "):
+        raise BadInput(f"{SHIM} has a colon or a space in its path; install Holdfast elsewhere")
+    others = [one for one in present.replace(":", " ").split() if one != str(SHIM)]
+    return ":".join([str(SHIM), *others])
+
+
+def _root(directory: str) -> str:
+    root = os.fsdecode(paths.root_of(directory))
+    for name in (root, os.path.realpath(root)):
+        if ":" in name:
+            raise BadInput(f"{name} has a colon in it, so it cannot be a root of programs")
+        if len(os.fsencode(name)) >= _ROOM:
+            raise BadInput(f"{name} is too long for a root of programs")
+    return root
+
+
+def _agent(config: Config) -> AgentFile:
+    """Return the agent of this node; it need not live, programs do without."""
+    directory = sessions.directory(config)
+    sessions.read(directory)
+    agents = {agent.member.node: agent for agent in sessions.agents(directory)}
+    if config.node and config.node not in agents:
+        known = ", ".join(agents) or "none"
+        raise BadInput(f"{config.node!r} has no agent on this host, which has {known}")
+    for name in (config.node, own_name(), *agents):
+        if name in agents:
+            return agents[name]
+    raise NoSession(
+        f"session {directory.name!r} has no agent on this host; `holdfast up --missing` starts one"
+    )

@@ -1,0 +1,47 @@
+"""A storage that counts, agents in front of it, and programs under the shim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from preloaded import SETTINGS, Shell
+
+import holdfast
+from holdfast.cluster import storage as storages
+from holdfast.cluster.storage import Storage
+
+
+@pytest.fixture(autouse=True)
+def _can_count() -> None:
+    if reason := storages.why_not():
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def backing(tmp_path: Path) -> Path:
+    """Where the storage keeps its files; tests put them there."""
+    path = tmp_path / "backing"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def storage(tmp_path: Path, backing: Path) -> Iterator[Storage]:
+    """The shared file system, of which each node has a mount of its own."""
+    with Storage(backing, tmp_path / "shared", nodes=2) as shown:
+        yield shown
+
+
+@pytest.fixture
+def cluster(storage: Storage) -> Iterator[holdfast.LocalCluster]:
+    """Two agents in front of it: half of the files come from the other node."""
+    with holdfast.local_cluster(nodes=2, storage=storage, **SETTINGS) as agents:
+        yield agents
+
+
+@pytest.fixture
+def shell(cluster: holdfast.LocalCluster, storage: Storage, tmp_path: Path) -> Shell:
+    """Programs on node 0."""
+    return Shell(cluster, storage, tmp_path / "work")
