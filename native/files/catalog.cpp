@@ -28,6 +28,11 @@ void Catalog::make_room() {
     entries_.erase(next);
 }
 
+void Catalog::pass_time() {
+    std::lock_guard lock(mutex_);
+    ++time_;
+}
+
 std::size_t Catalog::refresh(const std::string& prefix) {
     std::lock_guard lock(mutex_);
     ++time_;

@@ -24,6 +24,8 @@ class Catalog {
     std::uint64_t time() const;
     void learn(const std::string& path, const Attributes& attributes, std::uint64_t seen);
 
+    // Nothing of what was seen so far is learnt any more.
+    void pass_time();
     // Forgets a path and all below it; gives how many.
     std::size_t refresh(const std::string& prefix);
     // Nothing that is known may be used before it was looked at again: this node was away.

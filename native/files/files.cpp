@@ -31,7 +31,11 @@ Answer with_attributes(const Attributes& attributes) {
 }  // namespace
 
 Files::Files(Store& store, Presence& presence, Pool& pool)
-    : store_(store), presence_(presence), fills_(store, pool, lane::kFill) {}
+    : store_(store), presence_(presence), fills_(store, pool, lane::kFill) {
+    store_.watch_dropped([this](const std::string& key) {
+        if (excluded_.learn(key)) catalog_.pass_time();
+    });
+}
 
 // ---- requests --------------------------------------------------------------------------------
 
@@ -54,7 +58,9 @@ std::variant<Answer, Blocking> Files::attributes(const Request& request) {
     auto order = FileOrder::decode(request.meta);
     if (!order.ok()) return Answer(order.take_status());
     auto known = catalog_.find(order->path);
-    if (known && !order->validate && known->size <= limit(*order)) return with_attributes(*known);
+    if (known && !order->validate && known->size <= limit(*order) &&
+        !excluded_.contains(order->path))
+        return with_attributes(*known);
     return Blocking{lane::kOpen, [this, order = *order](Body&) -> Answer {
                         auto time = catalog_.time();
                         auto place = look(order);
@@ -104,10 +110,23 @@ Answer Files::serve(FileCopy copy) {
     return answer;
 }
 
+// ---- changes ---------------------------------------------------------------------------------
+
+std::string Files::leave(const std::string& path) {
+    std::string key = excluded_.leaving(path);
+    store_.bury({key});
+    return key;
+}
+
+std::size_t Files::refresh(const std::string& path) {
+    if (std::string key = excluded_.returning(path); !key.empty()) store_.bury({key});
+    return catalog_.refresh(path);
+}
+
 // ---- copies ----------------------------------------------------------------------------------
 
 std::optional<FileCopy> Files::known(const FileOrder& order) {
-    if (order.validate) return std::nullopt;
+    if (order.validate || excluded_.contains(order.path)) return std::nullopt;
     auto attributes = catalog_.find(order.path);
     if (!attributes || attributes->size > limit(order)) return std::nullopt;
     ObjectPtr object = store_.find(file_key(order.path, attributes->identity()));
@@ -137,6 +156,8 @@ std::uint64_t Files::limit(const FileOrder& order) {
 }
 
 Result<Place> Files::look(const FileOrder& order) {
+    if (excluded_.contains(order.path))
+        return Status(Code::NotCached, order.path + " was changed and not refreshed since");
     auto place = resolve(order);
     if (!place.ok()) return place;
     if (!S_ISREG(place->attributes.mode))

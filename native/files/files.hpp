@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "files/catalog.hpp"
+#include "files/excluded.hpp"
 #include "files/fill.hpp"
 #include "files/messages.hpp"
 #include "rpc/client.hpp"
@@ -49,6 +50,12 @@ class Files {
     Result<FileCopy> fetch(const FileOrder& order, Duration patience, Young young = Young::Read);
 
     Catalog& catalog() { return catalog_; }
+    const Excluded& excluded() const { return excluded_; }
+    // Somebody changes it: it leaves the cache. Gives the key that says so, for the other members.
+    std::string leave(const std::string& path);
+    // Forgets what is known of a path and all below it, which may be cached again; gives of how
+    // many files something was known.
+    std::size_t refresh(const std::string& path);
 
     struct Counters {
         // Reads served from copies, and of all reads those of programs here and of other nodes.
@@ -74,6 +81,7 @@ class Files {
     Presence& presence_;
     Fills fills_;
     Catalog catalog_;
+    Excluded excluded_;
     Counters counters_;
 };
 

@@ -135,6 +135,24 @@ Result<OpenMessage> OpenMessage::decode(const std::string& meta) {
     return OpenMessage{static_cast<OnFailure>(meta[0]), std::move(*order)};
 }
 
+std::string LeaveMessage::encode() const {
+    return MetaWriter().text(path).text(key).take();
+}
+
+Result<LeaveMessage> LeaveMessage::decode(const std::string& meta) {
+    MetaReader reader(meta);
+    LeaveMessage message{std::string(reader.text()), std::string(reader.text())};
+    if (!reader.whole() || message.path.empty() == message.key.empty())
+        return incomplete("path that leaves the cache");
+    if (!message.key.empty() && !message.key.starts_with(kFilePrefix))
+        return Status(Code::BadInput, "that is no key of a file");
+    if (message.path.empty()) return message;
+    if (Status status = check_path(message.path); !status.ok()) return status;
+    if (message.path.size() + 2 * kIdentityBytes > kMaxKey)
+        return Status(Code::BadInput, "a path of that length is never cached");
+    return message;
+}
+
 // ---- keys ------------------------------------------------------------------------------------
 
 std::string file_prefix(const std::string& path) {

@@ -62,6 +62,13 @@ struct OpenMessage {
     static Result<OpenMessage> decode(const std::string& meta);
 };
 
+// A path that leaves the cache: said by a program, or, as the key that says so, by a member.
+struct LeaveMessage {
+    std::string path, key;  // one of them
+    std::string encode() const;
+    static Result<LeaveMessage> decode(const std::string& meta);
+};
+
 // Keys of objects that are copies of files begin so; no others do.
 constexpr char kFilePrefix[] = "@file";
 // All versions of a file have keys that begin with this; it alone decides who owns them.

@@ -82,6 +82,43 @@ Answer Opening::pass(const FileOrder& order, Result<Passed> passed) {
     return answer;
 }
 
+// ---- changes ---------------------------------------------------------------------------------
+
+std::variant<Answer, Blocking> Opening::leave(const Request& request) {
+    auto message = LeaveMessage::decode(request.meta);
+    if (!message.ok()) return Answer(message.take_status());
+    if (!message->key.empty())
+        return Blocking{lane::kDisk, [this, key = message->key](Body&) -> Answer {
+                            store_.bury({key});
+                            return {};
+                        }};
+    return Blocking{lane::kLeave, [this, path = message->path](Body& body) -> Answer {
+                        tell_all(files_.leave(path), body.patience());
+                        return {};
+                    }};
+}
+
+// Those who do not hear it now hear of it when they compare what was dropped.
+void Opening::tell_all(const std::string& key, Duration patience) {
+    PlacementPtr placement = presence_.placement();
+    if (!placement) return;
+    TimePoint end = Clock::now() + patience * 3 / 4;
+    for (std::size_t node = 0; node < placement->numbers.size(); ++node) {
+        std::uint64_t member = placement->numbers[node];
+        if (member == placement->self) continue;
+        Duration wait;
+        {
+            std::lock_guard lock(mutex_);
+            if (!trust_.trusts(member, Clock::now())) continue;
+            wait = std::min<Duration>(trust_.deadline(member), end - Clock::now());
+        }
+        if (wait <= Duration::zero()) return;
+        auto told = peers_.ask(placement->addresses[node],
+                               {.op = Op::Leave, .meta = LeaveMessage{"", key}.encode()}, wait);
+        if (!told.ok() && is_failure(told.status())) failed(member, told.status());
+    }
+}
+
 // ---- our own ---------------------------------------------------------------------------------
 
 Result<Passed> Opening::local(const FileOrder& order, Duration patience) {
@@ -148,6 +185,8 @@ Result<Passed> Opening::join(const OpenMessage& message, Duration patience) {
 
 Result<Passed> Opening::find(const OpenMessage& message, Duration patience) {
     const FileOrder& order = message.order;
+    if (files_.excluded().contains(order.path))
+        return not_cached(order.path, "was changed and not refreshed since");
     PlacementPtr placement = presence_.placement();
     if (!placement) return not_cached(order.path, "has no owners yet that this agent knows of");
     std::array<std::uint32_t, kMaxCopies> room;

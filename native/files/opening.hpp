@@ -50,12 +50,20 @@ struct OpeningCounters {
 class Opening {
   public:
     Opening(Store& store, Files& files, Client& peers, Presence& presence, Events& events)
-        : files_(files), peers_(peers), presence_(presence), events_(events), spares_(store) {}
+        : store_(store),
+          files_(files),
+          peers_(peers),
+          presence_(presence),
+          events_(events),
+          spares_(store) {}
 
     void set(const TrustSettings& settings, std::uint64_t spare_bytes);
     // Before requests come: what originals are like is told in a file there from then on.
     Status publish(const std::string& table);
     std::variant<Answer, Blocking> handle(const Request& request);
+    // A program is about to change a path, or another member says so: answered when it has left
+    // the cache of all members that live and answer.
+    std::variant<Answer, Blocking> leave(const Request& request);
 
     const OpeningCounters& counters() const { return counters_; }
 
@@ -72,9 +80,11 @@ class Opening {
                          Duration left);
     Result<Passed> receive(std::uint64_t member, const std::string& address, const FileOrder& order,
                            Duration wait, bool& began);
+    void tell_all(const std::string& key, Duration patience);
     void answered(std::uint64_t member, Duration first_byte);
     void failed(std::uint64_t member, const Status& status);
 
+    Store& store_;
     Files& files_;
     Client& peers_;
     Presence& presence_;

@@ -172,7 +172,8 @@ static enum outcome exchange(int socket, const struct hf_frame* request, int* pa
     for (;;) {
         // Most often it is not there yet, and waiting first spares a call.
         if (!wait_for(socket, POLLIN, end)) return LATE;
-        long more = receive(socket, reply.bytes + *got, sizeof reply.bytes - *got, passed);
+        size_t at = *got < sizeof reply.bytes ? *got : HF_HEADER;
+        long more = receive(socket, reply.bytes + at, sizeof reply.bytes - at, passed);
         if (more < 0 && again()) continue;
         if (more <= 0) return BROKEN;
         *got += (size_t)more;
@@ -226,17 +227,30 @@ static enum outcome ask(const struct hf_frame* request, int* passed) {
     return outcome;
 }
 
+static enum outcome ask_and_learn(const struct hf_frame* request, int* passed) {
+    enum outcome outcome = ask(request, passed);
+    if (outcome == SAID_YES || outcome == SAID_NO)
+        answered();
+    else
+        failed();
+    return outcome;
+}
+
+void hf_say_leaves(const struct hf_place* place) {
+    if (left_alone()) return;
+    struct hf_frame request;
+    hf_write_leave(&request, place);
+    int passed = -1;
+    ask_and_learn(&request, &passed);
+    if (passed >= 0) syscall(SYS_close, passed);
+}
+
 int hf_ask_for(const struct hf_place* place) {
     if (left_alone()) return -1;
     struct hf_frame request;
     hf_write_open(&request, place);
     int passed = -1;
-    enum outcome outcome = ask(&request, &passed);
-    if (outcome == SAID_YES || outcome == SAID_NO)
-        answered();
-    else
-        failed();
-    if (outcome == SAID_YES) return passed;
+    if (ask_and_learn(&request, &passed) == SAID_YES) return passed;
     if (passed >= 0) syscall(SYS_close, passed);
     return -1;
 }

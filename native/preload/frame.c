@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { kOpen = 12, kVersion = 1 };
+enum { kOpen = 12, kLeave = 15, kVersion = 1 };
 enum { kReply = 1, kDescriptor = 4 };
 enum { kOpAt = 5, kFlagsAt = 6, kStatusAt = 8, kMetaAt = 12, kRequestAt = 16, kBodyAt = 24 };
 enum { kPatienceAt = 36, kCrcAt = 40 };
@@ -61,9 +61,13 @@ static void finish(struct hf_frame* frame, uint8_t operation, uint16_t flags) {
     put(head + kCrcAt, crc32c(crc32c(0, head, kCrcAt), head + HF_HEADER, meta), 4);
 }
 
-void hf_write_open(struct hf_frame* frame, const struct hf_place* place) {
+static void begin(struct hf_frame* frame) {
     memset(frame->bytes, 0, HF_HEADER);
     frame->size = HF_HEADER;
+}
+
+void hf_write_open(struct hf_frame* frame, const struct hf_place* place) {
+    begin(frame);
     add(frame, hf_settings.on_failure, 1);
     add_text(frame, place->root->path, strlen(place->root->path));
     add_text(frame, place->path, place->bytes);
@@ -76,6 +80,13 @@ void hf_write_open(struct hf_frame* frame, const struct hf_place* place) {
     finish(frame, kOpen, kDescriptor);
 }
 
+void hf_write_leave(struct hf_frame* frame, const struct hf_place* place) {
+    begin(frame);
+    add_text(frame, place->path, place->bytes);
+    add_text(frame, "", 0);
+    finish(frame, kLeave, 0);
+}
+
 // ---- replies ---------------------------------------------------------------------------------
 
 enum hf_seen hf_look_at(const struct hf_reply* reply, size_t got, const struct hf_frame* request) {
@@ -85,11 +96,12 @@ enum hf_seen hf_look_at(const struct hf_reply* reply, size_t got, const struct h
     if (memcmp(head, kMagic, sizeof kMagic) != 0 || head[4] != kVersion ||
         (take(head + kFlagsAt, 2) & kReply) == 0 || take(head + kRequestAt, 8) != request->request)
         return HF_MALFORMED;
-    if (meta > sizeof reply->bytes - HF_HEADER || body > sizeof reply->bytes - HF_HEADER - meta)
-        return HF_MALFORMED;
-    if (got < HF_HEADER + meta + body) return HF_INCOMPLETE;
-    if (got > HF_HEADER + meta + body) return HF_MALFORMED;
+    bool success = take(head + kStatusAt, 2) == 0;
+    if (meta > HF_MOST_META || body != 0) return HF_MALFORMED;
+    if (got < HF_HEADER + meta) return HF_INCOMPLETE;
+    if (got > HF_HEADER + meta) return HF_MALFORMED;
+    if (got > sizeof reply->bytes) return success ? HF_MALFORMED : HF_FAILURE;
     if (take(head + kCrcAt, 4) != crc32c(crc32c(0, head, kCrcAt), head + HF_HEADER, meta))
         return HF_MALFORMED;
-    return take(head + kStatusAt, 2) == 0 ? HF_SUCCESS : HF_FAILURE;
+    return success ? HF_SUCCESS : HF_FAILURE;
 }

@@ -4,6 +4,7 @@
 #include "preload/shim.h"
 
 #define HF_HEADER 48u
+#define HF_MOST_META (64u << 10)
 
 struct hf_frame {
     uint64_t request;
@@ -11,13 +12,14 @@ struct hf_frame {
     char bytes[HF_HEADER + 2 * HF_TABLE_PATH + 64];
 };
 
-// What fits is enough for attributes, and for reasons that nobody reads here.
+// The beginning of a reply. Attributes fit; of a reason, which nobody reads here, the rest is lost.
 struct hf_reply {
-    char bytes[4096];
+    char bytes[512];
 };
 
 enum hf_seen { HF_INCOMPLETE, HF_MALFORMED, HF_FAILURE, HF_SUCCESS };
 
 void hf_write_open(struct hf_frame* frame, const struct hf_place* place);
+void hf_write_leave(struct hf_frame* frame, const struct hf_place* place);
 // The first `got` bytes of the reply to a request.
 enum hf_seen hf_look_at(const struct hf_reply* reply, size_t got, const struct hf_frame* request);

@@ -28,10 +28,16 @@ static bool is_link(int directory, const char* path) {
 // A descriptor of a copy; -1: the C library shall open it.
 static int from_cache(int directory, const char* path, int flags) {
     struct hf_place place;
+    if ((flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)))
+        hf_changes(directory, path, !(flags & O_NOFOLLOW));
     if ((flags & ~HARMLESS) != O_RDONLY || !hf_active()) return -1;
     int saved = errno, file = -1;
     if (hf_below(directory, path, &place) && !((flags & O_NOFOLLOW) && is_link(directory, path)))
         file = hf_ask_for(&place);
+    if (file >= 0 && hf_holds_lock(file)) {  // and would lose them when the original is next closed
+        syscall(SYS_close, file);
+        file = -1;
+    }
     if (file >= 0 && !(flags & O_CLOEXEC)) syscall(SYS_fcntl, file, F_SETFD, 0);
     if (file >= 0 && (flags & O_NONBLOCK)) syscall(SYS_fcntl, file, F_SETFL, O_NONBLOCK);
     return hf_keep_errno(saved, file);
@@ -72,6 +78,7 @@ HF_PUBLIC int __openat_2(int directory, const char* path, int flags) {
 }
 
 HF_PUBLIC int creat(const char* path, mode_t mode) {
+    hf_changes(AT_FDCWD, path, true);
     return NEXT(creat)(path, mode);
 }
 

@@ -80,6 +80,38 @@ bool hf_below(int directory, const char* path, struct hf_place* place) {
     return true;
 }
 
+// Where a path leads, without opening what is there; -1 if nowhere.
+static int stand_for(int directory, const char* path, int flags) {
+    return (int)syscall(SYS_openat, directory, path, O_PATH | O_CLOEXEC | flags, 0);
+}
+
+static bool end_with(struct hf_place* place, int directory, const char* name) {
+    place->bytes = 0;
+    bool found = directory >= 0 && begin_at(place, directory) &&
+                 (name == NULL || append(place, name)) && match(place);
+    if (directory >= 0) syscall(SYS_close, directory);
+    if (found) place->path[place->bytes] = 0;
+    return found;
+}
+
+bool hf_really_below(int directory, const char* path, bool follow, struct hf_place* place) {
+    if (path == NULL || *path == 0) return false;
+    int there = follow ? stand_for(directory, path, 0) : -1;
+    if (there >= 0) return end_with(place, there, NULL);
+    // It is to be made, or the name itself changes: its directory is there.
+    size_t bytes = strlen(path);
+    char parent[HF_TABLE_PATH], name[256];
+    while (bytes > 1 && path[bytes - 1] == '/') --bytes;
+    size_t from = bytes;
+    while (from > 0 && path[from - 1] != '/') --from;
+    if (bytes - from >= sizeof name || from + 2 > sizeof parent) return false;
+    memcpy(name, path + from, bytes - from);
+    name[bytes - from] = 0;
+    memcpy(parent, path, from);
+    strcpy(parent + from, ".");
+    return end_with(place, stand_for(directory, parent, O_DIRECTORY), name);
+}
+
 struct hf_root* hf_root_of(const char* path, size_t root_bytes) {
     for (size_t i = 0; i < hf_settings.count; ++i) {
         struct hf_root* root = &hf_settings.roots[i];

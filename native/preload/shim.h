@@ -71,13 +71,22 @@ struct hf_place {
 // Where a path leads that lies below a root; false if it does not, or if only the file system can
 // tell. `directory` is a descriptor or AT_FDCWD.
 bool hf_below(int directory, const char* path, struct hf_place* place);
+// The same as the file system has it: links are followed, the last one if `follow`.
+bool hf_really_below(int directory, const char* path, bool follow, struct hf_place* place);
 struct hf_root* hf_root_of(const char* path, size_t root_bytes);
 
 // ---- the agent (agent.c) ----
 
 // A descriptor of a copy, with FD_CLOEXEC; -1: the file is to be had from the shared file system.
 int hf_ask_for(const struct hf_place* place);
+// Returns when all nodes know that it leaves the cache, or cannot be told.
+void hf_say_leaves(const struct hf_place* place);
 void hf_forget_connections(void);  // in a child
+
+// ---- changes (changing.c) ----
+
+// To be called before a path is changed.
+void hf_changes(int directory, const char* path, bool follow);
 
 // ---- copies (attributes.c) ----
 
@@ -86,6 +95,9 @@ bool hf_is_copy(const struct stat* seen, struct hf_entry* original);
 bool hf_copy_behind(int descriptor, struct hf_entry* original);
 // What the original's fstat would be.
 void hf_fill(const struct hf_entry* original, struct stat* out);
+
+// Whether this process may hold locks of the original (holding.c).
+bool hf_holds_lock(int copy);
 
 static inline int hf_keep_errno(int saved, int result) {
     errno = saved;

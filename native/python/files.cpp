@@ -216,7 +216,7 @@ void bind_files(nb::class_<Agent>& agent) {
             "refresh_files",
             [](Agent& self, const nb::bytes& prefix) {
                 std::string path = as_string(prefix);
-                return unlocked([&] { return self.files().catalog().refresh(path); });
+                return unlocked([&] { return self.files().refresh(path); });
             },
             "prefix"_a,
             "Forget what is known of a path and of all below it; gives of how many files.\n\n"

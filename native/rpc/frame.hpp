@@ -41,8 +41,9 @@ enum class Op : std::uint8_t {
     Open = 12,
     Attributes = 13,
     Warm = 14,
+    Leave = 15,
 };
-constexpr std::uint8_t kLastOp = 14;
+constexpr std::uint8_t kLastOp = 15;
 
 enum Flag : std::uint16_t {
     kReply = 1,

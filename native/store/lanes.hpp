@@ -8,16 +8,17 @@
 
 namespace holdfast::lane {
 
-constexpr std::size_t kDisk = kMaxCopies;       // reads of files that may block
-constexpr std::size_t kOpen = kMaxCopies + 1;   // looks at the shared file system, and its opens
-constexpr std::size_t kFill = kMaxCopies + 2;   // reads of the shared file system
-constexpr std::size_t kPull = kMaxCopies + 3;   // copies from other agents
-constexpr std::size_t kCall = kMaxCopies + 4;   // waits for Python
-constexpr std::size_t kRelay = kMaxCopies + 5;  // probes for others
-constexpr std::size_t kAsk = kMaxCopies + 6;    // our own calls; they wait for kCall
-constexpr std::size_t kProbe = kMaxCopies + 7;  // our own probes; they wait for kRelay
-constexpr std::size_t kFetch = kMaxCopies + 8;  // files for our programs; wait for kOpen, kDisk
-constexpr std::size_t kWarm = kMaxCopies + 9;   // waits for fills to end
-constexpr std::size_t kCount = kMaxCopies + 10;
+constexpr std::size_t kDisk = kMaxCopies;        // reads of files that may block
+constexpr std::size_t kOpen = kMaxCopies + 1;    // looks at the shared file system, and its opens
+constexpr std::size_t kFill = kMaxCopies + 2;    // reads of the shared file system
+constexpr std::size_t kPull = kMaxCopies + 3;    // copies from other agents
+constexpr std::size_t kCall = kMaxCopies + 4;    // waits for Python
+constexpr std::size_t kRelay = kMaxCopies + 5;   // probes for others
+constexpr std::size_t kAsk = kMaxCopies + 6;     // our own calls; they wait for kCall
+constexpr std::size_t kProbe = kMaxCopies + 7;   // our own probes; they wait for kRelay
+constexpr std::size_t kFetch = kMaxCopies + 8;   // files for our programs; wait for kOpen, kDisk
+constexpr std::size_t kWarm = kMaxCopies + 9;    // waits for fills to end
+constexpr std::size_t kLeave = kMaxCopies + 10;  // changes of our programs; wait for kDisk
+constexpr std::size_t kCount = kMaxCopies + 11;
 
 }  // namespace holdfast::lane

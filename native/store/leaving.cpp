@@ -64,6 +64,7 @@ std::size_t Store::bury(const std::vector<std::string>& keys) {
             remember(key);
             forget_loss(key);
             survey_.forget_ghost(key);
+            if (watch_) watch_(key);
             // A Writer that has the key finds the tombstone when it commits.
             auto slot = index_.find(key);
             if (slot == index_.end() || !slot->second.object) continue;

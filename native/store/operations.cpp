@@ -21,6 +21,8 @@ std::variant<Answer, Blocking> Operations::handle(Request request) {
             return files_->read(request);
         case Op::Attributes:
             return files_->attributes(request);
+        case Op::Leave:
+            return opening_->leave(request);
         case Op::Warm:
             return files_->warm(request);
         case Op::Pull:

@@ -11,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -75,6 +76,8 @@ class Store {
     void drop(const std::string& key);
     // The same for keys that others have dropped; gives how many we did not know.
     std::size_t bury(const std::vector<std::string>& keys);
+    // Called for each key when it is first known to be dropped, with the lock held.
+    void watch_dropped(std::function<void(const std::string&)> watch) { watch_ = std::move(watch); }
     std::pair<std::uint64_t, std::uint64_t> dropped_digest();  // how many, and DroppedKeys::digest
     std::array<std::uint64_t, DroppedKeys::kBuckets> dropped_buckets();
     std::vector<std::string> dropped_in(const std::vector<std::uint32_t>& buckets);
@@ -159,6 +162,7 @@ class Store {
     std::array<std::unique_ptr<TierState>, kTiers> tiers_;
     std::map<std::string, Slot> index_;
     DroppedKeys dropped_;
+    std::function<void(const std::string&)> watch_;
     std::unordered_set<std::string> lost_;
     Survey survey_;
     StoreCounters counters_;

@@ -1,0 +1,37 @@
+// Paths that left the cache because somebody changed them through Holdfast (rule 12), with all
+// below them; they stay out until they are refreshed. Both is said by dropped keys, so that rule 9
+// carries it to every member, also to those who join later or were away. Each has a number, greater
+// than all that its maker knew; the greatest counts, and of equal ones the one that leaves.
+// Thread-safe; a short lock, no I/O.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+namespace holdfast {
+
+class Excluded {
+  public:
+    bool contains(const std::string& path) const;
+    // The key to drop so that a path leaves the cache; the same as before if it is out already.
+    std::string leaving(const std::string& path) const;
+    // The key to drop so that it may return; empty if neither it nor anything below is out.
+    std::string returning(const std::string& path) const;
+    // A key that was dropped, whatever it is; true if it says that a path leaves.
+    bool learn(const std::string& key);
+
+  private:
+    struct Said {
+        std::uint64_t left = 0, returned = 0;
+    };
+    // With the lock held: what was said of a path and of those above it.
+    Said about(std::string path) const;
+
+    mutable std::mutex mutex_;
+    std::unordered_map<std::string, Said> said_;
+    std::uint64_t last_ = 0;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,109 @@
+"""What a program changes below a root leaves the cache of all nodes until it is refreshed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from preloaded import Shell
+
+import holdfast
+from holdfast.cluster.contacts import Contacts
+from holdfast.cluster.storage import Storage
+from holdfast.cluster.survey import survey
+
+NAMES = [f"d{n % 2}/{n}" for n in range(12)]
+
+
+@pytest.fixture
+def backing(backing: Path) -> Path:
+    for name in NAMES:
+        (backing / name).parent.mkdir(exist_ok=True)
+        (backing / name).write_text(f"first {name}")
+    return backing
+
+
+@pytest.fixture
+def other(cluster: holdfast.LocalCluster, storage: Storage, tmp_path: Path) -> Shell:
+    """Programs on the other node."""
+    return Shell(cluster, storage, tmp_path / "other", node=1)
+
+
+def read_all(shell: Shell) -> dict[str, str]:
+    ran = shell.shimmed("cd $ROOT && grep -rH . . | sort")
+    lines = (line.partition(":") for line in ran.output.decode().splitlines())
+    return {name.removeprefix("./"): text for name, _, text in lines}
+
+
+def test_a_path_that_is_written_leaves_every_node_until_refreshed(
+    shell: Shell, other: Shell, storage: Storage
+) -> None:
+    shell.warm()
+    before = read_all(other)
+    assert len(before) == len(NAMES)
+    assert storage.opens() == {}
+    for name in NAMES[:4]:
+        assert shell.shimmed(f"echo second > $ROOT/{name}").code == 0
+    storage.reset()
+    after = read_all(other)
+    assert after == before | dict.fromkeys(NAMES[:4], "second")
+    assert read_all(shell) == after
+    assert storage.opens() == dict.fromkeys(NAMES[:4], 2)  # each reader, itself
+    with shell.cluster.connect() as job:
+        files = job.files(shell.root)
+        assert files.read(NAMES[0]) == b"second\n"
+        files.refresh(*NAMES[:4])
+        files.warm()
+    storage.reset()
+    assert read_all(other) == after
+    assert storage.opens() == {}
+
+
+def test_a_directory_that_is_renamed_takes_all_below_along(
+    shell: Shell, other: Shell, storage: Storage
+) -> None:
+    shell.warm()
+    assert shell.shimmed("mv $ROOT/d0 $ROOT/d2 && mv $ROOT/d1 $ROOT/d0").code == 0
+    after = read_all(other)
+    assert after == {
+        **{name.replace("d0", "d2"): f"first {name}" for name in NAMES if "d0" in name},
+        **{name.replace("d1", "d0"): f"first {name}" for name in NAMES if "d1" in name},
+    }
+
+
+def test_a_name_that_leads_into_the_root_counts_as_the_file_itself(
+    shell: Shell, other: Shell, tmp_path: Path
+) -> None:
+    shell.warm()
+    name = NAMES[0]
+    assert shell.shimmed(f"ln -s $ROOT/d0 alias && echo second > alias/{Path(name).name}").code == 0
+    assert shell.shimmed("cd $ROOT/d1 && echo third > ../d1/1").code == 0
+    assert read_all(other)[name] == "second"
+    assert read_all(other)["d1/1"] == "third"
+
+
+def test_a_node_that_starts_later_knows_what_left(shell: Shell, storage: Storage) -> None:
+    shell.warm()
+    for name in NAMES:
+        assert shell.shimmed(f"echo second > $ROOT/{name}").code == 0
+    shell.cluster.kill(1)
+    shell.cluster.restart(1)
+    end = time.monotonic() + 30
+    while known(shell.cluster, "node-1") != len(NAMES):
+        assert time.monotonic() < end, "it was not told"
+        time.sleep(0.05)
+    late = Shell(shell.cluster, storage, shell.work, node=1)
+    storage.reset()
+    for _ in range(2):
+        assert set(read_all(late).values()) == {"second"}
+    assert storage.opens() == dict.fromkeys(NAMES, 2)  # by the programs, and by no agent
+
+
+def known(cluster: holdfast.LocalCluster, node: str) -> int:
+    contacts = Contacts(cluster.directory, 5.0)
+    try:
+        [one] = [one for one in survey(contacts).nodes if one.node == node]
+        return one.counters.get("tombstones", -1)
+    finally:
+        contacts.client.close()

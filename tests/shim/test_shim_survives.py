@@ -1,0 +1,282 @@
+"""Threads, children, signals and programs that close what they do not know; agents that fail."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from preloaded import WITHIN, Shell
+
+from holdfast.files import preloading
+
+FILES = 40
+
+
+@pytest.fixture
+def backing(backing: Path) -> Path:
+    rng = random.Random(6)
+    for number in range(FILES):
+        (backing / str(number)).write_bytes(b"%d." % number + rng.randbytes(rng.choice([9, 90_000])))
+    return backing
+
+
+def in_python(program: str) -> str:
+    """A program that knows the files; `check` opens one and compares it with its name."""
+    return f"""$PYTHON - $ROOT {FILES} <<'END'
+import os, sys, threading, signal
+root, files = sys.argv[1], int(sys.argv[2])
+def check(number):
+    name = f"{{root}}/{{number % files}}"
+    with open(name, "rb") as file:
+        assert file.read().startswith(b"%d." % (number % files)), number
+        assert os.fstat(file.fileno()).st_ino == os.stat(name).st_ino, number
+{program}
+END
+"""
+
+
+def runs(shell: Shell, program: str, **changed: str) -> dict[str, int]:
+    """Run it, and return which files it opened on the storage."""
+    shell.warm()
+    ran = shell.shimmed(in_python(program), **changed)
+    assert (ran.code, ran.errors) == (0, b""), ran
+    assert ran.output in (b"", b"done\n"), ran
+    return shell.storage.opens()
+
+
+def test_threads_that_open_at_the_start(shell: Shell) -> None:
+    program = """
+def work(first):
+    for number in range(first, first + 100): check(number)
+threads = [threading.Thread(target=work, args=(n,)) for n in range(16)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()"""
+    assert runs(shell, program) == {}
+
+
+def test_children_of_threads_that_read(shell: Shell) -> None:
+    program = """
+stop = False
+def work():
+    number = 0
+    while not stop: check(number); number += 1
+threads = [threading.Thread(target=work) for n in range(3)]
+for thread in threads: thread.start()
+for round in range(20):
+    child = os.fork()
+    if child == 0:
+        for number in range(20): check(number)
+        grandchild = os.fork()
+        if grandchild == 0:
+            check(round); os._exit(0)
+        os._exit(os.waitpid(grandchild, 0)[1] != 0)
+    assert os.waitpid(child, 0)[1] == 0
+stop = True
+for thread in threads: thread.join()"""
+    assert runs(shell, program) == {}
+
+
+def test_children_that_share_memory(shell: Shell) -> None:
+    program = """
+import subprocess
+for number in range(20):
+    check(number)
+    subprocess.run(["cat", f"{root}/{number}"], stdout=subprocess.DEVNULL, check=True)
+    os.waitpid(os.posix_spawn("/bin/cat", ["cat", f"{root}/{number}"], os.environ,
+        file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)]), 0)
+    check(number)"""
+    assert runs(shell, program) == {}
+
+
+def test_a_number_that_is_used_again_is_the_new_file(shell: Shell) -> None:
+    # FT-Cache gave the bytes of the file that had the number before.
+    program = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+libc.fopen.restype = ctypes.c_void_p
+for number in range(files):
+    stream = libc.fopen(f"{root}/{number}".encode(), b"r")
+    room = ctypes.create_string_buffer(9)
+    assert libc.fread(room, 1, 3, ctypes.c_void_p(stream)) == 3
+    assert room.value.startswith(b"%d." % number), room.value
+    libc.fclose(ctypes.c_void_p(stream))
+    with open("/etc/passwd", "rb") as other: assert b"root" in other.read()
+    assert os.stat("/etc/passwd").st_ino == os.fstat(os.open("/etc/passwd", os.O_RDONLY)).st_ino"""
+    assert runs(shell, program) == {}
+
+
+def test_programs_that_close_everything(shell: Shell) -> None:
+    program = """
+import socket
+for number in range(30):
+    check(number)
+    os.closerange(3, 4096)
+    # The numbers that the shim had are somebody else's now.
+    mine = [socket.socketpair() for _ in range(400)]
+    check(number + 1)
+    for one, other in mine:
+        one.sendall(b"x"); assert other.recv(9) == b"x"
+    del mine"""
+    assert runs(shell, program) == {}
+
+
+def test_signal_handlers_that_open_files(shell: Shell) -> None:
+    program = """
+seen = 0
+def handler(*_):
+    global seen
+    seen += 1; check(seen)
+signal.signal(signal.SIGALRM, handler)
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+for number in range(3000): check(number)
+signal.setitimer(signal.ITIMER_REAL, 0)
+assert seen > 10"""
+    assert runs(shell, program) == {}
+
+
+def test_numbers_are_as_low_as_without_it(shell: Shell) -> None:
+    program = """
+first = os.open("/dev/null", os.O_RDONLY)
+for number in range(5):
+    assert os.open(f"{root}/{number}", os.O_RDONLY) == first + 1 + number
+try: os.open(root + "/none", os.O_RDONLY)
+except FileNotFoundError: pass
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (first + 6, first + 6))
+try: os.open(root + "/9", os.O_RDONLY)
+except OSError as error: assert error.errno == 24, error
+else: raise SystemExit("there was no number left")"""
+    runs(shell, program)
+
+
+def test_another_user_sees_what_it_may_see(shell: Shell, backing: Path) -> None:
+    (backing / "0").chmod(0o600)
+    program = """
+check(0); check(1)
+os.seteuid(65534)
+try: open(root + "/0")
+except PermissionError: print("done")"""
+    runs(shell, program)
+
+
+def test_flags_of_descriptors(shell: Shell) -> None:
+    program = """
+import fcntl
+for flags in (0, os.O_CLOEXEC, os.O_NONBLOCK, os.O_NOFOLLOW | os.O_NOATIME):
+    one = os.open(root + "/1", os.O_RDONLY | flags)
+    assert fcntl.fcntl(one, fcntl.F_GETFD) == 1  # Python sets it itself
+    assert bool(fcntl.fcntl(one, fcntl.F_GETFL) & os.O_NONBLOCK) == bool(flags & os.O_NONBLOCK)
+    try: os.write(one, b"x")
+    except OSError as error: assert error.errno == 9
+    os.close(one)"""
+    assert runs(shell, program) == {}
+
+
+def test_a_seek_beyond_two_gibibytes(shell: Shell, backing: Path) -> None:
+    with open(backing / "0", "r+b") as file:
+        file.truncate(5 << 30)
+        file.seek(3 << 30)
+        file.write(b"here")
+    ran = shell.shimmed(
+        "tail -c +3221225473 $ROOT/0 | head -c 4; $PYTHON -c '\n"
+        "import sys; file = open(sys.argv[1], \"rb\"); file.seek(3 << 30); print(file.read(4))"
+        "' $ROOT/0"
+    )
+    assert ran[:3] == (0, b"hereb'here'\n", b"")
+
+
+def test_a_stopped_agent_costs_one_deadline_and_a_killed_one_nothing(shell: Shell) -> None:
+    shell.warm()
+    program = in_python("for number in range(files): check(number)\nprint('done')")
+    shell.cluster.stop(0)
+    ran = shell.shimmed(program)
+    assert ran[:3] == (0, b"done\n", b"")
+    assert shell.storage.opens(0)  # the programs themselves
+    shell.cluster.kill(0)
+    assert shell.shimmed(program)[:3] == (0, b"done\n", b"")
+
+
+def test_an_agent_killed_between_two_reads_of_a_file(shell: Shell) -> None:
+    shell.warm()
+    program = in_python("""
+held = [open(f"{root}/{number}", "rb") for number in range(files)]
+heads = [file.read(1) for file in held]
+print("open", flush=True)
+sys.stdin = open("/dev/fd/3"); sys.stdin.readline()
+for number, file in enumerate(held):
+    assert (heads[number] + file.read()).startswith(b"%d." % number)
+    assert os.fstat(file.fileno()).st_ino == os.stat(file.name).st_ino
+for number in range(files): check(number)
+print("done")""")
+    read, write = os.pipe()
+    running = shell.start(
+        f"exec 3<&{read}\n{program}", stdout=subprocess.PIPE, pass_fds=[read], text=True
+    )
+    try:
+        os.close(read)
+        assert running.stdout is not None
+        assert running.stdout.readline() == "open\n"
+        for node in (0, 1):
+            shell.cluster.kill(node)
+        os.write(write, b"go\n")
+        assert running.communicate(timeout=WITHIN)[0] == "done\n"
+        assert running.returncode == 0
+    finally:
+        os.close(write)
+        running.kill()
+        running.wait()
+
+
+def test_another_library_that_is_preloaded_stays(shell: Shell, tmp_path: Path) -> None:
+    source, library = tmp_path / "other.c", tmp_path / "other.so"
+    source.write_text("int holdfast_test_other(void) { return 42; }")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
+    program = "import ctypes; assert ctypes.CDLL(None).holdfast_test_other() == 42; check(1)"
+    assert runs(shell, program, LD_PRELOAD=str(library)) == {}
+
+
+def test_holdfast_run(shell: Shell) -> None:
+    shell.warm()
+    command = [
+        *shell.storage.under(0),
+        sys.executable,
+        "-c",
+        "from holdfast.cli.main import main; main()",
+        "run",
+        "--session",
+        shell.cluster.directory.name,
+        "--set",
+        f"run_dir={shell.cluster.directory.parent}",
+        "--set",
+        f"roots={shell.root}",
+        "--set",
+        "file_tier=memory",
+    ]
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command, *arguments], capture_output=True, text=True, timeout=WITHIN
+        )
+
+    ran = run("--", "sh", "-c", f"wc -c {shell.root}/1; exit 7")
+    assert (ran.returncode, ran.stderr) == (7, "")
+    assert ran.stdout.endswith("/1\n")
+    assert shell.storage.opens() == {}
+    shown = run("--print-env", "--", "true").stdout
+    assert f"export LD_PRELOAD={preloading.SHIM}\n" in shown
+    assert f"export HOLDFAST_SHIM_ROOTS={shell.root}\n" in shown
+    for wrong, complaint in (
+        (("--", "no-such-program"), "holdfast: the command 'no-such-program' was not found"),
+        (("--root", "/none", "--", "true"), "holdfast: the root /none is not a directory here"),
+        (("--session", "none", "--", "true"), "holdfast: no session 'none' in"),
+        (("--copies", "0", "--", "true"), "holdfast: a file has 1 to 4 copies, not 0"),
+        (("--on-failure", "x", "--", "true"), "holdfast: on_failure='x': use"),
+    ):
+        ran = run(*wrong)
+        assert ran.returncode != 0
+        assert ran.stderr.startswith(complaint), ran.stderr
+        assert ran.stderr.count("\n") == 1
