@@ -45,7 +45,14 @@ class Shell:
     ) -> None:
         self.cluster, self.storage, self.work, self.node = cluster, storage, work, node
         self.root = storage.at
-        self.home = {"GIT_CONFIG_NOSYSTEM": "1", "HOME": str(work), "LC_ALL": "C", "TZ": "UTC"}
+        self.home = {
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "HOME": str(work),
+            "LC_ALL": "C",
+            "TZ": "UTC",
+            "PYTHON": shlex.quote(sys.executable),
+            "ROOT": str(storage.at),
+        }
 
     def variables(self, **changed: str) -> dict[str, str]:
         """Return what `holdfast run` sets."""
@@ -81,7 +88,7 @@ class Shell:
         return subprocess.Popen(
             [*self.storage.under(self.node), "/bin/bash", "-c", command],
             cwd=self.work,
-            env={**os.environ, **self.home, **self.variables(), "PYTHON": sys.executable},
+            env={**os.environ, **self.home, **self.variables()},
             **options,  # type: ignore[call-overload]
         )
 
@@ -91,7 +98,6 @@ class Shell:
 
     def _run(self, command: str, variables: dict[str, str]) -> Ran:
         self._clear()
-        python = {"PYTHON": shlex.quote(sys.executable), "ROOT": str(self.root)}
         # The variables are for the program alone, not for what leads to it.
         exports = "".join(f"export {name}={shlex.quote(one)}; " for name, one in variables.items())
         ran = subprocess.run(
@@ -103,7 +109,7 @@ class Shell:
                 command,
             ],
             cwd=self.work,
-            env={**os.environ, **self.home, **python},
+            env={**os.environ, **self.home},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=WITHIN,

@@ -20,7 +20,9 @@ FILES = 40
 def backing(backing: Path) -> Path:
     rng = random.Random(6)
     for number in range(FILES):
-        (backing / str(number)).write_bytes(b"%d." % number + rng.randbytes(rng.choice([9, 90_000])))
+        (backing / str(number)).write_bytes(
+            b"%d." % number + rng.randbytes(rng.choice([9, 90_000]))
+        )
     return backing
 
 
@@ -120,7 +122,7 @@ for number in range(30):
     check(number + 1)
     for one, other in mine:
         one.sendall(b"x"); assert other.recv(9) == b"x"
-    del mine"""
+    del mine, one, other"""
     assert runs(shell, program) == {}
 
 
@@ -183,7 +185,7 @@ def test_a_seek_beyond_two_gibibytes(shell: Shell, backing: Path) -> None:
         file.write(b"here")
     ran = shell.shimmed(
         "tail -c +3221225473 $ROOT/0 | head -c 4; $PYTHON -c '\n"
-        "import sys; file = open(sys.argv[1], \"rb\"); file.seek(3 << 30); print(file.read(4))"
+        'import sys; file = open(sys.argv[1], "rb"); file.seek(3 << 30); print(file.read(4))'
         "' $ROOT/0"
     )
     assert ran[:3] == (0, b"hereb'here'\n", b"")
@@ -216,8 +218,8 @@ print("done")""")
     running = shell.start(
         f"exec 3<&{read}\n{program}", stdout=subprocess.PIPE, pass_fds=[read], text=True
     )
+    os.close(read)
     try:
-        os.close(read)
         assert running.stdout is not None
         assert running.stdout.readline() == "open\n"
         for node in (0, 1):
@@ -228,7 +230,7 @@ print("done")""")
     finally:
         os.close(write)
         running.kill()
-        running.wait()
+        running.communicate()
 
 
 def test_another_library_that_is_preloaded_stays(shell: Shell, tmp_path: Path) -> None:
