@@ -11,8 +11,9 @@ namespace {
 
 constexpr std::string_view kLeft = "left", kReturned = "back";
 
-std::string key_of(const std::string& path, std::string_view what, std::uint64_t number) {
-    return file_prefix(path) + std::string(what) + MetaWriter().number(number).take();
+std::string key_of(const std::string& path, std::string_view what, std::uint64_t number,
+                   std::uint64_t inode) {
+    return file_prefix(path) + std::string(what) + MetaWriter().number(number).number(inode).take();
 }
 
 }  // namespace
@@ -30,46 +31,57 @@ Excluded::Said Excluded::about(std::string path) const {
     }
 }
 
-bool Excluded::contains(const std::string& path) const {
-    std::lock_guard lock(mutex_);
-    if (said_.empty()) return false;
+bool Excluded::out(const std::string& path) const {
     Said said = about(path);
     return said.left != 0 && said.left >= said.returned;
 }
 
-std::string Excluded::leaving(const std::string& path) const {
+bool Excluded::contains(const std::string& path) const {
+    std::lock_guard lock(mutex_);
+    return !said_.empty() && out(path);
+}
+
+bool Excluded::contains(std::uint64_t inode) const {
+    std::lock_guard lock(mutex_);
+    auto found = inodes_.find(inode);
+    return found != inodes_.end() &&
+           std::ranges::any_of(found->second, [&](const std::string& path) { return out(path); });
+}
+
+std::string Excluded::leaving(const std::string& path, std::uint64_t inode) const {
     std::lock_guard lock(mutex_);
     auto own = said_.find(path);
-    bool out =
+    bool same =
         own != said_.end() && own->second.left != 0 && own->second.left >= about(path).returned;
-    return key_of(path, kLeft, out ? own->second.left : last_ + 1);
+    return key_of(path, kLeft, same ? own->second.left : last_ + 1, inode);
 }
 
 std::string Excluded::returning(const std::string& path) const {
     std::lock_guard lock(mutex_);
     std::string below = path.ends_with('/') ? path : path + "/";
-    Said own = about(path);
-    bool out = own.left != 0 && own.left >= own.returned;
-    for (auto& [one, said] : said_)
-        out |= said.left != 0 && one.starts_with(below) && said.left >= about(one).returned;
-    return out ? key_of(path, kReturned, last_ + 1) : std::string();
+    bool any = out(path);
+    for (auto& [one, said] : said_) any = any || (one.starts_with(below) && out(one));
+    return any ? key_of(path, kReturned, last_ + 1, 0) : std::string();
 }
 
-bool Excluded::learn(const std::string& key) {
-    constexpr std::size_t kWhat = 4, kNumber = 8, kPrefix = sizeof kFilePrefix - 1;
+Excluded::News Excluded::learn(const std::string& key) {
+    constexpr std::size_t kWhat = 4, kNumbers = 16, kPrefix = sizeof kFilePrefix - 1;
     auto end = key.find('\0');
-    if (!key.starts_with(kFilePrefix) || end == std::string::npos) return false;
+    if (!key.starts_with(kFilePrefix) || end == std::string::npos) return News::Nothing;
     std::string_view rest = std::string_view(key).substr(end + 1);
-    if (rest.size() != kWhat + kNumber) return false;
+    if (rest.size() != kWhat + kNumbers) return News::Nothing;
     bool left = rest.starts_with(kLeft);
-    if (!left && !rest.starts_with(kReturned)) return false;
-    std::uint64_t number = MetaReader(rest.substr(kWhat)).number<std::uint64_t>();
+    if (!left && !rest.starts_with(kReturned)) return News::Nothing;
+    MetaReader reader(rest.substr(kWhat));
+    auto number = reader.number<std::uint64_t>(), inode = reader.number<std::uint64_t>();
+    std::string path = key.substr(kPrefix, end - kPrefix);
     std::lock_guard lock(mutex_);
-    Said& said = said_[key.substr(kPrefix, end - kPrefix)];
+    Said& said = said_[path];
     std::uint64_t& known = left ? said.left : said.returned;
     known = std::max(known, number);
     last_ = std::max(last_, number);
-    return left;
+    if (left && inode != 0) inodes_[inode].insert(std::move(path));
+    return left ? News::Left : News::Returned;
 }
 
 }  // namespace holdfast

@@ -2,11 +2,15 @@
 // below them; they stay out until they are refreshed. Both is said by dropped keys, so that rule 9
 // carries it to every member, also to those who join later or were away. Each has a number, greater
 // than all that its maker knew; the greatest counts, and of equal ones the one that leaves.
+//
+// A file may have several names, by links. So a path leaves together with the inode that it had, if
+// it had one; other names of that inode are out as long as the path is.
 // Thread-safe; a short lock, no I/O.
 #pragma once
 
 #include <cstdint>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 
@@ -15,12 +19,16 @@ namespace holdfast {
 class Excluded {
   public:
     bool contains(const std::string& path) const;
-    // The key to drop so that a path leaves the cache; the same as before if it is out already.
-    std::string leaving(const std::string& path) const;
+    // Whether it is the inode of a path that is out.
+    bool contains(std::uint64_t inode) const;
+    // The key to drop so that a path leaves the cache, with the inode that it has (0: none); the
+    // same as before if it is out already.
+    std::string leaving(const std::string& path, std::uint64_t inode) const;
     // The key to drop so that it may return; empty if neither it nor anything below is out.
     std::string returning(const std::string& path) const;
-    // A key that was dropped, whatever it is; true if it says that a path leaves.
-    bool learn(const std::string& key);
+    // A key that was dropped, whatever it is. Tells what it says of a path, if it does.
+    enum class News { Nothing, Left, Returned };
+    News learn(const std::string& key);
 
   private:
     struct Said {
@@ -28,9 +36,11 @@ class Excluded {
     };
     // With the lock held: what was said of a path and of those above it.
     Said about(std::string path) const;
+    bool out(const std::string& path) const;
 
     mutable std::mutex mutex_;
     std::unordered_map<std::string, Said> said_;
+    std::unordered_map<std::uint64_t, std::set<std::string>> inodes_;  // of which paths
     std::uint64_t last_ = 0;
 };
 

@@ -33,7 +33,15 @@ Answer with_attributes(const Attributes& attributes) {
 Files::Files(Store& store, Presence& presence, Pool& pool)
     : store_(store), presence_(presence), fills_(store, pool, lane::kFill) {
     store_.watch_dropped([this](const std::string& key) {
-        if (excluded_.learn(key)) catalog_.pass_time();
+        switch (excluded_.learn(key)) {
+            case Excluded::News::Nothing:
+                break;
+            case Excluded::News::Left:
+                catalog_.pass_time();
+                break;
+            case Excluded::News::Returned:  // with other names of the same files, whichever
+                catalog_.distrust();
+        }
     });
 }
 
@@ -59,7 +67,7 @@ std::variant<Answer, Blocking> Files::attributes(const Request& request) {
     if (!order.ok()) return Answer(order.take_status());
     auto known = catalog_.find(order->path);
     if (known && !order->validate && known->size <= limit(*order) &&
-        !excluded_.contains(order->path))
+        !excluded_.contains(order->path) && !excluded_.contains(known->inode))
         return with_attributes(*known);
     return Blocking{lane::kOpen, [this, order = *order](Body&) -> Answer {
                         auto time = catalog_.time();
@@ -113,7 +121,9 @@ Answer Files::serve(FileCopy copy) {
 // ---- changes ---------------------------------------------------------------------------------
 
 std::string Files::leave(const std::string& path) {
-    std::string key = excluded_.leaving(path);
+    struct stat now{};
+    bool there = ::stat(path.c_str(), &now) == 0 && S_ISREG(now.st_mode);
+    std::string key = excluded_.leaving(path, there ? now.st_ino : 0);
     store_.bury({key});
     return key;
 }
@@ -128,7 +138,8 @@ std::size_t Files::refresh(const std::string& path) {
 std::optional<FileCopy> Files::known(const FileOrder& order) {
     if (order.validate || excluded_.contains(order.path)) return std::nullopt;
     auto attributes = catalog_.find(order.path);
-    if (!attributes || attributes->size > limit(order)) return std::nullopt;
+    if (!attributes || attributes->size > limit(order) || excluded_.contains(attributes->inode))
+        return std::nullopt;
     ObjectPtr object = store_.find(file_key(order.path, attributes->identity()));
     if (object && object->copies < order.copies) object = store_.raise_copies(object, order.copies);
     if (!object) return std::nullopt;
@@ -160,6 +171,8 @@ Result<Place> Files::look(const FileOrder& order) {
         return Status(Code::NotCached, order.path + " was changed and not refreshed since");
     auto place = resolve(order);
     if (!place.ok()) return place;
+    if (excluded_.contains(place->attributes.inode))
+        return Status(Code::NotCached, order.path + " was changed under another name");
     if (!S_ISREG(place->attributes.mode))
         return Status(Code::NotCached, order.path + " is not a regular file");
     if (place->attributes.size > limit(order))

@@ -51,7 +51,8 @@ class Files {
 
     Catalog& catalog() { return catalog_; }
     const Excluded& excluded() const { return excluded_; }
-    // Somebody changes it: it leaves the cache. Gives the key that says so, for the other members.
+    // May block: somebody changes it, so it leaves the cache. Gives the key that says so, for the
+    // other members.
     std::string leave(const std::string& path);
     // Forgets what is known of a path and all below it, which may be cached again; gives of how
     // many files something was known.

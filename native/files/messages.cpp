@@ -144,7 +144,8 @@ Result<LeaveMessage> LeaveMessage::decode(const std::string& meta) {
     LeaveMessage message{std::string(reader.text()), std::string(reader.text())};
     if (!reader.whole() || message.path.empty() == message.key.empty())
         return incomplete("path that leaves the cache");
-    if (!message.key.empty() && !message.key.starts_with(kFilePrefix))
+    if (!message.key.empty() &&
+        (!message.key.starts_with(kFilePrefix) || message.key.size() > kMaxKey))
         return Status(Code::BadInput, "that is no key of a file");
     if (message.path.empty()) return message;
     if (Status status = check_path(message.path); !status.ok()) return status;

@@ -35,7 +35,8 @@ int parse_all(const std::string& meta) {
            parse<DropMessage>(meta) + parse<KeyMessage>(meta) + parse<PinMessage>(meta) +
            parse<ListMessage>(meta) + parse<CallMessage>(meta) + parse<ProbeMessage>(meta) +
            parse<ProbeReply>(meta) + parse<ObjectInfo>(meta) + parse<ListReply>(meta) +
-           parse<FileOrder>(meta) + parse<OpenMessage>(meta) + parse<Attributes>(meta);
+           parse<FileOrder>(meta) + parse<OpenMessage>(meta) + parse<Attributes>(meta) +
+           parse<LeaveMessage>(meta);
 }
 
 }  // namespace

@@ -35,6 +35,8 @@ TEST_CASE("every message is read back, whole or not at all") {
     check_exact(ProbeReply{1, 2, "news"});
     check_exact(ObjectInfo{"key", 1, 2, Tier::Disk, true, 3, 4});
     check_exact(FileOrder{"/root", "/root/a", Tier::Disk, 2, true, 5, 6});
+    check_exact(LeaveMessage{"/root/a", ""});
+    check_exact(LeaveMessage{"", file_key("/root/a", {})});
     check_exact(Attributes{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
 }
 

@@ -83,6 +83,27 @@ def test_a_name_that_leads_into_the_root_counts_as_the_file_itself(
     assert read_all(other)["d1/1"] == "third"
 
 
+def test_other_names_of_a_file_leave_with_it(
+    shell: Shell, other: Shell, backing: Path, storage: Storage
+) -> None:
+    (backing / "hard").hardlink_to(backing / NAMES[0])
+    (backing / "soft").symlink_to(NAMES[0])
+    names = (NAMES[0], "hard", "soft")
+    both = "cd $ROOT && cat " + " ".join(names)
+    shell.warm()
+    assert other.shimmed(both).output == f"first {NAMES[0]}".encode() * 3
+    assert storage.opens() == {}
+    # It has the same size afterwards; only the shared file system knows of the change.
+    assert (
+        shell.shimmed(f"printf SECOND | dd of=$ROOT/{NAMES[0]} conv=notrunc status=none").code == 0
+    )
+    changed = other.shimmed(both).output
+    assert changed == (b"SECOND" + f"first {NAMES[0]}".encode()[6:]) * 3
+    with shell.cluster.connect() as job:
+        job.files(shell.root).refresh(NAMES[0])
+    assert other.shimmed(both).output == changed
+
+
 def test_a_node_that_starts_later_knows_what_left(shell: Shell, storage: Storage) -> None:
     shell.warm()
     for name in NAMES:

@@ -183,11 +183,11 @@ for flags in (0, os.O_CLOEXEC, os.O_NONBLOCK, os.O_NOFOLLOW | os.O_NOATIME):
 TAKES = '''
 import subprocess
 plain = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-def take(kind):
+def take(kind, more=""):
     return subprocess.Popen([sys.executable, "-c", f"""
 import fcntl, sys
 file = open(sys.argv[1], "r+b")
-try: fcntl.{kind}(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+try: fcntl.{kind}(file, fcntl.LOCK_EX | fcntl.LOCK_NB{more})
 except BlockingIOError: sys.exit(7)
 print("held", flush=True); sys.stdin.read()""", root + "/1"],
         env=plain, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -217,8 +217,8 @@ def test_a_lock_stays_when_the_file_is_read_again(shell: Shell) -> None:
     program = """
 import fcntl
 held = [open(root + "/1", "rb") for _ in range(3)]
-for file in held: fcntl.lockf(file, fcntl.LOCK_SH)
-other = take("lockf")
+for number, file in enumerate(held): fcntl.lockf(file, fcntl.LOCK_SH, 1, number)
+other = take("lockf", ", 1, 0")
 other.communicate()
 assert other.returncode == 7, other"""
     assert set(runs(shell, TAKES + program)) == {"1"}
