@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <span>
 
@@ -15,6 +16,8 @@
 #include "preload/table.h"
 
 namespace holdfast {
+
+static_assert(sizeof(hf_entry) == 1024 && offsetof(hf_table, entries) == 4096);
 
 Result<std::unique_ptr<AttributeTable>> AttributeTable::open(const std::string& path) {
     auto failure = [&](int error) {

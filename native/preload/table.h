@@ -12,8 +12,8 @@
 
 #define HF_TABLE_MAGIC UINT64_C(0x3162617446444c48)  // "HLDFtab1"
 #define HF_TABLE_SETS 2048u
-#define HF_TABLE_WAYS 8u  // a copy has its entry in one of so many places
-#define HF_TABLE_PATH 896u
+#define HF_TABLE_WAYS 8u    // a copy has its entry in one of so many places
+#define HF_TABLE_PATH 904u  // so that an entry has 1 KiB
 
 struct hf_entry {
     uint32_t sequence;    // 0: never written

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -265,6 +266,33 @@ assert len(os.listdir("/proc/self/fd")) == own
 assert agents()[0] - memory < 5000 * 1000, (agents(), memory)
 assert agents()[1] - descriptors < 500, (agents(), descriptors)"""
     assert runs(shell, program, AGENT=str(shell.cluster.nodes[0].pid)) == {}
+
+
+def test_an_entry_of_a_copy_that_is_gone_is_not_believed_of_another_file(
+    shell: Shell, tmp_path: Path
+) -> None:
+    """Inodes are used again: the entry may still be there when its number is another file's."""
+    shell.warm()
+    assert shell.shimmed("cat $ROOT/*").code == 0
+    own = tmp_path / "own"
+    own.write_bytes(b"mine")
+    own.chmod(0o400)
+    table = shell.cluster.directory / "node-0.attributes"
+    ask = f"stat -c '%i %s' {own}; stat -L -c %i - < {own}"
+    mine = shell.plain(ask)
+    for mtime, believed in ((own.stat().st_mtime_ns, True), (own.stat().st_mtime_ns - 1, False)):
+        # As native/preload/table.h has it.
+        info = own.stat()
+        mixed = (info.st_ino + info.st_dev * 0x9E3779B97F4A7C15) * 0xFF51AFD7ED558CCD % 2**64
+        entry = struct.pack(
+            "=IIQQQQQIIIIQQ", 2, 1, 1, info.st_dev, info.st_ino, mtime, 4, 0o100644, 0, 0, 0, 1, 77
+        )
+        with open(table, "r+b") as file:
+            file.seek(4096 + 1024 * 8 * ((mixed >> 40) % 2**32 % 2048))
+            file.write(entry)
+        ran = shell.shimmed(ask)
+        assert (ran == mine) != believed
+        assert (b"77" in ran.output) == believed
 
 
 def test_a_seek_beyond_two_gibibytes(shell: Shell, backing: Path) -> None:
