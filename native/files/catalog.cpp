@@ -17,7 +17,10 @@ std::uint64_t Catalog::time() const {
 void Catalog::learn(const std::string& path, const Attributes& attributes, std::uint64_t seen) {
     std::lock_guard lock(mutex_);
     if (seen != time_) return;
-    if (entries_.insert_or_assign(path, Entry{attributes, time_}).second) make_room();
+    auto [entry, added] = entries_.try_emplace(path, Entry{attributes, time_});
+    if (added) return make_room();
+    if (watch_ && entry->second.attributes.identity() != attributes.identity()) watch_();
+    entry->second = {attributes, time_};
 }
 
 void Catalog::make_room() {
@@ -28,14 +31,24 @@ void Catalog::make_room() {
     entries_.erase(next);
 }
 
+void Catalog::watch(std::function<void()> watch) {
+    std::lock_guard lock(mutex_);
+    watch_ = std::move(watch);
+}
+
+std::uint64_t Catalog::tick() {
+    if (watch_) watch_();
+    return ++time_;
+}
+
 void Catalog::pass_time() {
     std::lock_guard lock(mutex_);
-    ++time_;
+    tick();
 }
 
 std::size_t Catalog::refresh(const std::string& prefix) {
     std::lock_guard lock(mutex_);
-    ++time_;
+    tick();
     std::size_t forgotten = entries_.erase(prefix);
     std::string below = prefix.ends_with('/') ? prefix : prefix + "/";
     auto first = entries_.lower_bound(below), last = first;
@@ -46,7 +59,7 @@ std::size_t Catalog::refresh(const std::string& prefix) {
 
 void Catalog::distrust() {
     std::lock_guard lock(mutex_);
-    distrusted_ = ++time_;
+    distrusted_ = tick();
 }
 
 }  // namespace holdfast

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -24,6 +25,8 @@ class Catalog {
     std::uint64_t time() const;
     void learn(const std::string& path, const Attributes& attributes, std::uint64_t seen);
 
+    // Called, with the lock held, whenever what was known may be wrong.
+    void watch(std::function<void()> watch);
     // Nothing of what was seen so far is learnt any more.
     void pass_time();
     // Forgets a path and all below it; gives how many.
@@ -37,6 +40,7 @@ class Catalog {
         std::uint64_t learnt;
     };
     void make_room();
+    std::uint64_t tick();
 
     const std::size_t most_;
     mutable std::mutex mutex_;
@@ -44,6 +48,7 @@ class Catalog {
     std::string hand_;  // the last that had to make room; the next one after it is next
     // Grows with each refresh; entries from before the last distrust() are not believed.
     std::uint64_t time_ = 0, distrusted_ = 0;
+    std::function<void()> watch_;
 };
 
 }  // namespace holdfast

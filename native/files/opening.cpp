@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <span>
+#include <thread>
 
 #include "rpc/body.hpp"
 #include "rpc/wire.hpp"
@@ -42,9 +43,10 @@ void Opening::set(const TrustSettings& settings, std::uint64_t spare_bytes) {
 }
 
 Status Opening::publish(const std::string& table) {
-    auto opened = AttributeTable::open(table);
+    auto opened = AttributeTable::open(table, [this] { files_.catalog().distrust(); });
     if (!opened.ok()) return opened.take_status();
     table_ = std::move(*opened);
+    files_.catalog().watch([table = table_.get()] { table->pass_generation(); });
     return {};
 }
 
@@ -54,17 +56,21 @@ std::variant<Answer, Blocking> Opening::handle(const Request& request) {
             Status(Code::BadInput, "files are opened through the agent of the same host"));
     auto message = OpenMessage::decode(request.meta);
     if (!message.ok()) return Answer(message.take_status());
+    std::uint64_t generation = table_ ? table_->generation() : 0;
     if (auto copy = files_.known(message->order)) {
-        auto serve = [this, message = *message](Body&) -> Answer {
+        auto serve = [this, message = *message, generation](Body&) -> Answer {
             auto known = files_.known(message.order);
             if (!known || !files_.open(*known))
                 return not_cached(message.order.path, "has just left the cache");
+            if (table_) table_->record_name(message.order, known->file.get(), generation);
             return pass(message.order, Passed{known->attributes, std::move(known->file)});
         };
         // Those on the disk are not held up by what is fetched.
         if (copy->object->tier == Tier::Disk) return Blocking{lane::kDisk, std::move(serve)};
-        if (files_.open(*copy))
+        if (files_.open(*copy)) {
+            if (table_) table_->record_name(message->order, copy->file.get(), generation);
             return pass(message->order, Passed{copy->attributes, std::move(copy->file)});
+        }
     }
     return Blocking{lane::kFetch, [this, message = std::move(*message)](Body& body) {
                         return pass(message.order, join(message, body.patience()));
@@ -98,25 +104,29 @@ std::variant<Answer, Blocking> Opening::leave(const Request& request) {
                     }};
 }
 
-// Those who do not hear it now hear of it when they compare what was dropped.
+// Those who do not hear it now hear of it when they compare what was dropped. Until then their
+// programs may open copies by name, as long as they believe that their agent lives.
 void Opening::tell_all(const std::string& key, Duration patience) {
     PlacementPtr placement = presence_.placement();
     if (!placement) return;
-    TimePoint end = Clock::now() + patience * 3 / 4;
+    TimePoint start = Clock::now(), end = start + patience * 3 / 4;
+    bool all = true;
     for (std::size_t node = 0; node < placement->numbers.size(); ++node) {
         std::uint64_t member = placement->numbers[node];
         if (member == placement->self) continue;
         Duration wait;
         {
             std::lock_guard lock(mutex_);
-            if (!trust_.trusts(member, Clock::now())) continue;
             wait = std::min<Duration>(trust_.deadline(member), end - Clock::now());
         }
-        if (wait <= Duration::zero()) return;
+        all = all && wait > Duration::zero();
+        if (wait <= Duration::zero()) break;
         auto told = peers_.ask(placement->addresses[node],
                                {.op = Op::Leave, .meta = LeaveMessage{"", key}.encode()}, wait);
+        all = all && told.ok();
         if (!told.ok() && is_failure(told.status())) failed(member, told.status());
     }
+    if (!all) std::this_thread::sleep_until(start + AttributeTable::kFresh);
 }
 
 // ---- our own ---------------------------------------------------------------------------------

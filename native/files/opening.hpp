@@ -57,6 +57,8 @@ class Opening {
           events_(events),
           spares_(store) {}
 
+    ~Opening() { files_.catalog().watch({}); }
+
     void set(const TrustSettings& settings, std::uint64_t spare_bytes);
     // Before requests come: what originals are like is told in a file there from then on.
     Status publish(const std::string& table);

@@ -12,14 +12,40 @@
 #include <cstring>
 #include <span>
 
+#include "base/clock.hpp"
 #include "base/fd.hpp"
+#include "base/thread.hpp"
 #include "preload/table.h"
 
 namespace holdfast {
 
-static_assert(sizeof(hf_entry) == 1024 && offsetof(hf_table, entries) == 4096);
+static_assert(sizeof(hf_entry) == 1024 && sizeof(hf_name) == 256);
+static_assert(offsetof(hf_table, names) == 4096);
 
-Result<std::unique_ptr<AttributeTable>> AttributeTable::open(const std::string& path) {
+namespace {
+
+constexpr auto kBetweenBeats = std::chrono::milliseconds(100);
+
+std::uint64_t nanoseconds(Duration time) {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+}
+
+// Writes an entry whole, or as far as nobody believes it.
+template <typename Entry, typename Write>
+void rewrite(Entry& entry, Write write) {
+    std::atomic_ref sequence(entry.sequence);
+    std::uint32_t next = (sequence.load(std::memory_order_relaxed) | 1) + 1;
+    sequence.store(next - 1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_release);
+    write();
+    sequence.store(next == 0 ? 2 : next, std::memory_order_release);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<AttributeTable>> AttributeTable::open(const std::string& path,
+                                                             std::function<void()> was_away) {
     auto failure = [&](int error) {
         return system_failure(Code::HoldfastError, "cannot make the attribute table " + path,
                               error);
@@ -29,12 +55,47 @@ Result<std::unique_ptr<AttributeTable>> AttributeTable::open(const std::string& 
     void* at = ::mmap(nullptr, sizeof(hf_table), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
     if (at == MAP_FAILED) return failure(errno);
     auto* table = static_cast<hf_table*>(at);
-    std::unique_ptr<AttributeTable> opened(new AttributeTable(table));
+    std::unique_ptr<AttributeTable> opened(new AttributeTable(table, std::move(was_away)));
     std::atomic_ref(table->magic).store(HF_TABLE_MAGIC, std::memory_order_release);
     return opened;
 }
 
+AttributeTable::AttributeTable(hf_table* table, std::function<void()> was_away)
+    : table_(table), was_away_(std::move(was_away)) {
+    pass_generation();  // names of an agent before us
+    std::atomic_ref(table_->fresh_ns).store(nanoseconds(kFresh));
+    heart_ = start_thread([this] { beat(); });
+}
+
+void AttributeTable::beat() {
+    std::unique_lock lock(mutex_);
+    for (TimePoint last = Clock::now(); !stopping_; wake_.wait_for(lock, kBetweenBeats)) {
+        TimePoint now = Clock::now();
+        if (now - last >= kFresh) {  // we were stopped, and perhaps not told of changes
+            pass_generation();
+            was_away_();
+        }
+        last = now;
+        std::atomic_ref(table_->beat_ns).store(nanoseconds(now.time_since_epoch()));
+    }
+    std::atomic_ref(table_->beat_ns).store(0);
+}
+
+std::uint64_t AttributeTable::generation() const {
+    return std::atomic_ref(table_->generation).load();
+}
+
+void AttributeTable::pass_generation() {
+    ++std::atomic_ref(table_->generation);
+}
+
 AttributeTable::~AttributeTable() {
+    {
+        std::lock_guard lock(mutex_);
+        stopping_ = true;
+        wake_.notify_all();
+    }
+    heart_.join();
     ::munmap(table_, sizeof *table_);
 }
 
@@ -52,28 +113,45 @@ void AttributeTable::record(const FileOrder& order, const Attributes& original, 
     Attributes seen = Attributes::of(copy);
     std::lock_guard lock(mutex_);
     hf_entry& entry = place_for(seen.device, seen.inode);
-    std::atomic_ref sequence(entry.sequence);
-    std::uint32_t next = (sequence.load(std::memory_order_relaxed) | 1) + 1;
-    sequence.store(next - 1, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_release);
-    entry.root_bytes = static_cast<std::uint32_t>(order.root.size());
-    entry.stamp = ++table_->stamp;
-    entry.copy_device = seen.device;
-    entry.copy_inode = seen.inode;
-    entry.copy_mtime_ns = seen.mtime_ns;
-    entry.size = original.size;
-    entry.mode = original.mode;
-    entry.uid = original.uid;
-    entry.gid = original.gid;
-    entry.nlink = original.nlink;
-    entry.inode = original.inode;
-    entry.device = original.device;
-    entry.blocks = original.blocks;
-    entry.atime_ns = original.atime_ns;
-    entry.mtime_ns = original.mtime_ns;
-    entry.ctime_ns = original.ctime_ns;
-    std::memcpy(entry.path, order.path.c_str(), order.path.size() + 1);
-    sequence.store(next == 0 ? 2 : next, std::memory_order_release);
+    rewrite(entry, [&] {
+        entry.root_bytes = static_cast<std::uint32_t>(order.root.size());
+        entry.stamp = ++table_->stamp;
+        entry.copy_device = seen.device;
+        entry.copy_inode = seen.inode;
+        entry.copy_mtime_ns = seen.mtime_ns;
+        entry.size = original.size;
+        entry.mode = original.mode;
+        entry.uid = original.uid;
+        entry.gid = original.gid;
+        entry.nlink = original.nlink;
+        entry.inode = original.inode;
+        entry.device = original.device;
+        entry.blocks = original.blocks;
+        entry.atime_ns = original.atime_ns;
+        entry.mtime_ns = original.mtime_ns;
+        entry.ctime_ns = original.ctime_ns;
+        std::memcpy(entry.path, order.path.c_str(), order.path.size() + 1);
+    });
+}
+
+void AttributeTable::record_name(const FileOrder& order, int descriptor, std::uint64_t generation) {
+    char file[sizeof(hf_name::file)];
+    std::string link = "/proc/self/fd/" + std::to_string(descriptor);
+    auto bytes = ::readlink(link.c_str(), file, sizeof file);
+    if (bytes <= 0 || bytes >= static_cast<ssize_t>(sizeof file)) return;
+    file[bytes] = 0;
+    std::uint64_t hash = hf_hash(order.path.data(), order.path.size());
+    std::lock_guard lock(mutex_);
+    std::span set(table_->names + hf_name_first(hash), HF_TABLE_WAYS);
+    auto same = std::ranges::find(set, hash, &hf_name::hash);
+    auto& name = same != set.end() ? *same : *std::ranges::min_element(set, {}, &hf_name::stamp);
+    rewrite(name, [&] {
+        name.copies = order.copies;
+        name.hash = hash;
+        name.generation = generation;
+        name.stamp = ++table_->stamp;
+        std::memcpy(name.file, file, static_cast<std::size_t>(bytes) + 1);
+    });
 }
 
 }  // namespace holdfast

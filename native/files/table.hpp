@@ -2,10 +2,14 @@
 // copies find there what the originals are like. Thread-safe.
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "base/status.hpp"
 #include "files/messages.hpp"
@@ -17,20 +21,37 @@ namespace holdfast {
 
 class AttributeTable {
   public:
-    // Makes the file, or goes on with the one that an agent before us left.
-    static Result<std::unique_ptr<AttributeTable>> open(const std::string& path);
+    // After so long without a heartbeat programs believe nothing of what they were told.
+    static constexpr auto kFresh = std::chrono::milliseconds(400);
+
+    // Makes the file, or goes on with the one that an agent before us left. `was_away` is called
+    // when our heart had stopped for so long.
+    static Result<std::unique_ptr<AttributeTable>> open(
+        const std::string& path, std::function<void()> was_away = [] {});
     ~AttributeTable();
 
     // To be called before the descriptor is passed. A path that is too long is left out: the shim
     // asks for none.
     void record(const FileOrder& order, const Attributes& original, int descriptor);
 
+    // Programs may open this copy by its name until something changes. `generation` is that from
+    // before the copy was found to be current.
+    void record_name(const FileOrder& order, int descriptor, std::uint64_t generation);
+    std::uint64_t generation() const;
+    // Nothing that was recorded so far may be opened by name any more.
+    void pass_generation();
+
   private:
-    explicit AttributeTable(hf_table* table) : table_(table) {}
+    AttributeTable(hf_table* table, std::function<void()> was_away);
+    void beat();
     hf_entry& place_for(std::uint64_t device, std::uint64_t inode);
 
     hf_table* table_;
     std::mutex mutex_;
+    std::condition_variable wake_;
+    bool stopping_ = false;
+    std::function<void()> was_away_;
+    std::thread heart_;
 };
 
 }  // namespace holdfast

@@ -75,6 +75,7 @@ static bool policy(void) {
 __attribute__((constructor)) static void begin(void) {
     hf_find_all();
     hf_settings.user = geteuid();
+    hf_settings.start = (uint32_t)getpid();
     if (!text("HOLDFAST_SHIM_SOCKET", hf_settings.socket, sizeof hf_settings.socket) ||
         !text("HOLDFAST_SHIM_TABLE", hf_settings.table, sizeof hf_settings.table) || !policy() ||
         !roots())

@@ -48,7 +48,8 @@ struct hf_settings {
     char socket[108], table[1024];
     struct hf_root roots[HF_MOST_ROOTS];
     size_t count;
-    uint32_t user;  // to whom this process belonged when it began
+    uint32_t start;  // a number that differs from process to process
+    uint32_t user;   // to whom this process belonged when it began
     uint64_t deadline_ms;
     // Of an order, as docs/reference/protocol.md has them.
     uint8_t on_failure, tier, validate;
@@ -93,6 +94,8 @@ void hf_changes(int directory, const char* path, bool follow);
 // Whether that is a copy, of what.
 bool hf_is_copy(const struct stat* seen, struct hf_entry* original);
 bool hf_copy_behind(int descriptor, struct hf_entry* original);
+// A descriptor of a copy that the agent has under a name, without asking it; -1: it must be asked.
+int hf_open_by_name(const struct hf_place* place);
 // What the original's fstat would be.
 void hf_fill(const struct hf_entry* original, struct stat* out);
 

@@ -6,8 +6,14 @@
 //
 // An entry with an odd sequence is being written; whoever reads one compares its sequence before
 // and after. An agent that starts again goes on with the file that it finds.
+//
+// The second part tells under which names the agent's own copies lie, so that programs open them
+// without asking. What it tells counts only as long as the agent's heart beats, and nothing was
+// changed, refreshed or distrusted since: then the generation is another. Which file that is, the
+// first part must confirm.
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define HF_TABLE_MAGIC UINT64_C(0x3162617446444c48)  // "HLDFtab1"
@@ -26,12 +32,34 @@ struct hf_entry {
     char path[HF_TABLE_PATH];  // of the original, with a zero behind it
 };
 
+struct hf_name {
+    uint32_t sequence;
+    uint16_t copies, unused;  // copies: as many were wanted
+    uint64_t hash;            // of the original's path
+    uint64_t generation, stamp;
+    char file[224];  // with a zero behind it
+};
+
 struct hf_table {
     uint64_t magic;
     uint64_t stamp;  // the last that was given
-    uint64_t unused[510];
+    uint64_t generation;
+    uint64_t beat_ns, fresh_ns;  // when the heart beat last (CLOCK_MONOTONIC), how long that counts
+    uint64_t unused[507];
+    struct hf_name names[HF_TABLE_SETS * HF_TABLE_WAYS];
     struct hf_entry entries[HF_TABLE_SETS * HF_TABLE_WAYS];
 };
+
+static inline uint64_t hf_hash(const char* path, size_t bytes) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < bytes; ++i)
+        hash = (hash ^ (unsigned char)path[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static inline uint32_t hf_name_first(uint64_t hash) {
+    return (uint32_t)(hash >> 40) % HF_TABLE_SETS * HF_TABLE_WAYS;
+}
 
 static inline uint32_t hf_table_first(uint64_t device, uint64_t inode) {
     uint64_t mixed = (inode + device * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xff51afd7ed558ccd);

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from preloaded import WITHIN, Shell
 
+from holdfast.cluster.contacts import Contacts
+from holdfast.cluster.survey import survey
 from holdfast.files import preloading
 
 FILES = 40
@@ -288,7 +290,7 @@ def test_an_entry_of_a_copy_that_is_gone_is_not_believed_of_another_file(
             "=IIQQQQQIIIIQQ", 2, 1, 1, info.st_dev, info.st_ino, mtime, 4, 0o100644, 0, 0, 0, 1, 77
         )
         with open(table, "r+b") as file:
-            file.seek(4096 + 1024 * 8 * ((mixed >> 40) % 2**32 % 2048))
+            file.seek(4096 + 256 * 16384 + 1024 * 8 * ((mixed >> 40) % 2**32 % 2048))
             file.write(entry)
         ran = shell.shimmed(ask)
         assert (ran == mine) != believed
@@ -306,6 +308,44 @@ def test_a_seek_beyond_two_gibibytes(shell: Shell, backing: Path) -> None:
         "' $ROOT/0"
     )
     assert ran[:3] == (0, b"hereb'here'\n", b"")
+
+
+def test_copies_of_this_node_are_opened_without_asking_its_agent(shell: Shell) -> None:
+    shell.warm()
+    rounds, before = 100, passed(shell)
+    ran = shell.shimmed(in_python(f"for number in range({rounds} * files): check(number)"))
+    assert (ran.code, ran.errors) == (0, b"")
+    local, fetched = (b - a for a, b in zip(before, passed(shell), strict=True))
+    own = FILES - fetched // rounds  # the others are fetched each time
+    assert 0 < own < FILES
+    assert own <= local < own * rounds / 4
+
+
+def passed(shell: Shell) -> tuple[int, int]:
+    contacts = Contacts(shell.cluster.directory, 5.0)
+    try:
+        [one] = [one for one in survey(contacts).nodes if one.node == "node-0"]
+        return one.counters["file_local"], one.counters["file_fetched"]
+    finally:
+        contacts.client.close()
+
+
+@pytest.mark.parametrize("then", ["stay", "resume"])
+def test_what_changes_while_an_agent_is_stopped_is_seen_by_its_programs(
+    shell: Shell, tmp_path: Path, then: str
+) -> None:
+    shell.warm()
+    read = "for n in $(seq 0 39); do head -c 4 $ROOT/$n; done"
+    for _ in range(2):  # the second finds the names
+        old = shell.shimmed(read).output
+    shell.cluster.stop(0)
+    other = Shell(shell.cluster, shell.storage, tmp_path / "other", node=1)
+    write = "for n in $(seq 0 3); do printf NEW. > $ROOT/$n; done"
+    assert other.shimmed(write).code == 0
+    if then == "resume":
+        shell.cluster.resume(0)
+    assert shell.shimmed(read).output == b"NEW." * 4 + old[16:]
+    shell.cluster.resume(0)
 
 
 def test_a_stopped_agent_costs_one_deadline_and_a_killed_one_nothing(shell: Shell) -> None:
