@@ -237,7 +237,7 @@ static enum outcome ask_and_learn(const struct hf_frame* request, int* passed) {
 }
 
 void hf_say_leaves(const struct hf_place* place) {
-    if (left_alone()) return;
+    if (left_alone() || hf_agent_is_silent()) return;
     struct hf_frame request;
     hf_write_leave(&request, place);
     int passed = -1;
@@ -246,7 +246,7 @@ void hf_say_leaves(const struct hf_place* place) {
 }
 
 int hf_ask_for(const struct hf_place* place) {
-    if (left_alone()) return -1;
+    if (left_alone() || hf_agent_is_silent()) return -1;
     struct hf_frame request;
     hf_write_open(&request, place);
     int passed = -1;

@@ -88,6 +88,15 @@ static bool holds(const struct hf_table* all, uint64_t generation) {
            __atomic_load_n(&all->generation, __ATOMIC_ACQUIRE) == generation;
 }
 
+bool hf_agent_is_silent(void) {
+    const struct hf_table* all = table();
+    if (all == NULL) return false;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t beat = __atomic_load_n(&all->beat_ns, __ATOMIC_ACQUIRE);
+    return beat != 0 && nanoseconds(&now) > beat + hf_settings.deadline_ms * 1000000;
+}
+
 static bool read_name(const struct hf_name* name, uint64_t hash, struct hf_name* out) {
     uint32_t before = __atomic_load_n(&name->sequence, __ATOMIC_ACQUIRE);
     if (before == 0 || before % 2 != 0 || name->hash != hash) return false;

@@ -96,6 +96,8 @@ bool hf_is_copy(const struct stat* seen, struct hf_entry* original);
 bool hf_copy_behind(int descriptor, struct hf_entry* original);
 // A descriptor of a copy that the agent has under a name, without asking it; -1: it must be asked.
 int hf_open_by_name(const struct hf_place* place);
+// Whether its heart has stood still for a deadline, so that no process needs to wait for another.
+bool hf_agent_is_silent(void);
 // What the original's fstat would be.
 void hf_fill(const struct hf_entry* original, struct stat* out);
 
