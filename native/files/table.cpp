@@ -25,6 +25,8 @@ static_assert(offsetof(hf_table, names) == 4096);
 namespace {
 
 constexpr auto kBetweenBeats = std::chrono::milliseconds(100);
+// Nobody opened a file for so long: the heart rests, so that an idle agent sleeps.
+constexpr auto kIdle = std::chrono::seconds(10);
 
 std::uint64_t nanoseconds(Duration time) {
     return static_cast<std::uint64_t>(
@@ -70,6 +72,13 @@ AttributeTable::AttributeTable(hf_table* table, std::function<void()> was_away)
 void AttributeTable::beat() {
     std::unique_lock lock(mutex_);
     for (TimePoint last = Clock::now(); !stopping_; wake_.wait_for(lock, kBetweenBeats)) {
+        if (Clock::now() - used_ >= kIdle) {
+            pass_generation();
+            std::atomic_ref(table_->beat_ns).store(0);
+            resting_ = true;
+            wake_.wait(lock, [&] { return stopping_ || !resting_; });
+            last = Clock::now();
+        }
         TimePoint now = Clock::now();
         if (now - last >= kFresh) {  // we were stopped, and perhaps not told of changes
             pass_generation();
@@ -142,6 +151,11 @@ void AttributeTable::record_name(const FileOrder& order, int descriptor, std::ui
     file[bytes] = 0;
     std::uint64_t hash = hf_hash(order.path.data(), order.path.size());
     std::lock_guard lock(mutex_);
+    used_ = Clock::now();
+    if (resting_) {
+        resting_ = false;
+        wake_.notify_one();
+    }
     std::span set(table_->names + hf_name_first(hash), HF_TABLE_WAYS);
     auto same = std::ranges::find(set, hash, &hf_name::hash);
     auto& name = same != set.end() ? *same : *std::ranges::min_element(set, {}, &hf_name::stamp);

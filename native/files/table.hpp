@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "base/clock.hpp"
 #include "base/status.hpp"
 #include "files/messages.hpp"
 
@@ -49,6 +50,8 @@ class AttributeTable {
     hf_table* table_;
     std::mutex mutex_;
     std::condition_variable wake_;
+    TimePoint used_{};  // when a name was last recorded
+    bool resting_ = false;
     bool stopping_ = false;
     std::function<void()> was_away_;
     std::thread heart_;
