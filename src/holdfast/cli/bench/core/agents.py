@@ -45,7 +45,7 @@ def run() -> Part:
             started = Started([local.start(orders, "node-0", place / "log")])
             try:
                 member = started.collect(config.start_within).ready["node-0"]
-                client.call(member.socket, "agent", "view", b"")
+                client.call(member.socket, "agent", "status", b"")
                 seconds = perf_counter() - start
                 sizes.append(_resident(member.pid))
             finally:
