@@ -77,6 +77,7 @@ def run(
         environment |= {"PYTHONPATH": f"{PROGRAMS}:{PACKAGES}", "HOME": str(private)}
         for place in (scratch, private, shared):
             shutil.chown(place, user)
+    before = _shared_by_mpich()
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -97,7 +98,14 @@ def run(
         _end(process)
         shutil.rmtree(private, ignore_errors=True)
         shutil.rmtree(shared, ignore_errors=True)
+        for left in _shared_by_mpich() - before if mpich else ():
+            left.unlink(missing_ok=True)
     return subprocess.CompletedProcess(command, process.returncode, output, "")
+
+
+def _shared_by_mpich() -> set[Path]:
+    """Memory that MPICH shares: it can be told no other place, and killed ranks leave it."""
+    return set(Path("/dev/shm").glob("mpich_shm_*"))
 
 
 def _end(process: subprocess.Popen[str]) -> None:
