@@ -207,7 +207,7 @@ SETTINGS: dict[str, Setting] = {
         "2", _positive, "so many in a row, and an owner of files is avoided for a while"
     ),
     "roots": Setting(
-        "", _directories, "directories whose files `holdfast run` caches, with ':' between them"
+        "", _directories, "directories whose files programs read from copies, with ':' between them"
     ),
 }
 

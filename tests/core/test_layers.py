@@ -25,9 +25,9 @@ LAYERS = [
     {"mpi"},
     {"planner"},
     {"objects", "files", "replicas"},
-    {"integrations"},
     {"job"},
     {"__init__"},
+    {"integrations"},
     {"simulation"},
     {"cli"},
 ]

@@ -1,0 +1,1 @@
+"""Holdfast in other people's libraries; each module needs the library that it is named after."""
