@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import weakref
 from typing import Any
 
 from ..files.asking import POLICIES
 from ..files.files import VALIDATE, Files, OnFailure, Validate, choose
 from ..job import Job, connect
+
+
+_ALL: weakref.WeakSet[Connecting] = weakref.WeakSet()
+
+
+@atexit.register
+def _end() -> None:
+    """Let go of all connections: libraries keep what they opened for longer than the core lives."""
+    for one in list(_ALL):
+        one._begin()
 
 
 class Connecting:
@@ -26,6 +38,7 @@ class Connecting:
         self._begin()
 
     def _begin(self) -> None:
+        _ALL.add(self)
         self._pid = os.getpid()
         self._job: Job | None = None
         self._files: dict[str, Files] = {}
