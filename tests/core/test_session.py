@@ -188,8 +188,3 @@ def test_agents_end_when_the_program_that_started_them_is_killed() -> None:
         assert time.monotonic() < end, "agents or their directory outlive the program"
         time.sleep(0.01)
     assert not any(os.path.exists(agent.tiers.memory_dir) for agent in agents)
-
-
-def test_the_demo_runs_and_every_byte_is_right() -> None:
-    out = " ".join(run("demo").split())
-    assert "all are right" in out

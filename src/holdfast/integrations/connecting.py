@@ -11,7 +11,6 @@ from ..files.asking import POLICIES
 from ..files.files import VALIDATE, Files, OnFailure, Validate, choose
 from ..job import Job, connect
 
-
 _ALL: weakref.WeakSet[Connecting] = weakref.WeakSet()
 
 

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from ...errors import BadInput
+from ..plan.show import PlotFile
 
-#: Name of a demo -> the module that runs it; the first is what plain `holdfast demo` shows.
-DEMOS = {"objects": "holdfast.cli.demo.objects"}
+DEMOS = ("files", "objects")
 
 
 def demo(
-    what: Annotated[str, typer.Argument(help=f"One of: {', '.join(DEMOS)}.")] = next(iter(DEMOS)),
+    what: Annotated[
+        str | None,
+        typer.Argument(help=f"One of: {', '.join(DEMOS)}. Default: files, where it can be shown."),
+    ] = None,
+    plot: PlotFile = None,
 ) -> None:
     """Start agents here, let one die, and show that nothing is lost."""
-    if what not in DEMOS:
+    from . import files, objects  # noqa: PLC0415 - only who wants to see them needs all that
+
+    if what not in (None, *DEMOS):
         raise BadInput(f"there is no demo {what!r}; try: {', '.join(DEMOS)}")
-    import_module(DEMOS[what]).run()
+    if what is None and (reason := files.why_not()):
+        print(f"The demo of files needs a storage that counts, and there is none: {reason}.")
+        print("Here are objects instead.")
+        what = "objects"
+    if what == "objects":
+        if plot is not None:
+            raise BadInput("the demo of objects has no plot; leave out --plot")
+        objects.run()
+    else:
+        files.run(plot)

@@ -45,7 +45,7 @@ class Answer:
 
 
 @contextmanager
-def numeric() -> Iterator[None]:
+def numeric(command: str = "holdfast plan") -> Iterator[None]:
     """Turn a missing numpy, scipy or matplotlib into a sentence that says what to install."""
     try:
         yield
@@ -53,7 +53,7 @@ def numeric() -> Iterator[None]:
         if (error.name or "").partition(".")[0] not in _OPTIONAL:
             raise
         raise HoldfastError(
-            f"`holdfast plan` needs {error.name}, which is not installed; "
+            f"`{command}` needs {error.name}, which is not installed; "
             f"try: pip install 'holdfast[plan]'"
         ) from None
 
@@ -69,7 +69,7 @@ def table(title: str, *columns: str) -> Table:
 def show(answer: Answer, *, as_json: bool, plot: Path | None, explain: bool) -> None:
     """Print `answer` the way that was asked for, and write its plot."""
     if plot is not None:
-        _draw(answer, plot)
+        draw_into(plot, answer.draw)
     if as_json:
         _print_json(answer, explain=explain)
     else:
@@ -100,15 +100,22 @@ def _print_people(answer: Answer, plot: Path | None, *, explain: bool) -> None:
         console.print(f"Drawn into {plot}.", markup=False)
 
 
-def _draw(answer: Answer, path: Path) -> None:
+def check_plot(path: Path) -> None:
+    """Refuse a file that no plot can be written to, as far as that is seen before."""
     if path.suffix.lower() not in (".png", ".svg"):
         raise BadInput(f"{path} is neither .png nor .svg; the plot needs one of these endings")
+    import matplotlib.figure  # noqa: F401 - whether it is there
+
+
+def draw_into(path: Path, draw: Callable[[Figure], None]) -> None:
+    """Write a plot to a file."""
+    check_plot(path)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7, 4.4), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
-    answer.draw(figure)
+    draw(figure)
     try:
         figure.savefig(path)
     except OSError as error:
