@@ -1,6 +1,6 @@
 """The documentation's pages, their code blocks, and how to run them.
 
-A page is run from top to bottom in an empty directory, with one namespace:
+A page is run from top to bottom in a directory with nothing but `examples`, in one namespace:
 
 - ```` ```python ```` is executed; a following ```` ```output ```` is what it must have printed.
 - ```` ```console ````: each line `$ command` is run by the shell and must exit with 0; the lines
@@ -25,7 +25,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
+
 import holdfast
+from holdfast.integrations.fsspec import HoldfastFileSystem
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -102,6 +105,8 @@ class PageRun:
                 ["holdfast", "down", "--session", name], check=False, capture_output=True
             )
         self._namespace.clear()
+        HoldfastFileSystem.clear_instance_cache()
+        AsyncFileSystemWrapper.clear_instance_cache()
         gc.collect()  # closes the connections of jobs that the page made
 
     def _make_run_dir(self) -> None:
@@ -162,6 +167,7 @@ def page_run(page: Path) -> Iterator[PageRun]:
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "COLUMNS": "100",
     }
+    (home / "examples").symlink_to(ROOT / "examples")
     os.chdir(home)
     run = PageRun(page, home / "run")
     try:

@@ -26,6 +26,8 @@ from holdfast.cluster.background import Up
 from holdfast.cluster.local import Node
 from holdfast.cluster.survey import NodeStatus, SessionStatus
 from holdfast.config import SETTINGS
+from holdfast.integrations.fsspec import HoldfastFileSystem
+from holdfast.integrations.torch import FileDataset
 from holdfast.membership.view import Member
 from holdfast.objects import Listing, ObjectInfo, Objects
 from holdfast.planner.events import AnyEvent
@@ -252,6 +254,14 @@ def test_public_members_are_documented(kind: type) -> None:
             assert f"### `{name}{signature(value)}`\n" in text
         else:
             assert f"| `{name}` |" in text
+
+
+@pytest.mark.parametrize("kind", [HoldfastFileSystem, FileDataset])
+def test_integrations_are_documented_with_their_arguments(kind: type) -> None:
+    title = f"`{kind.__name__}{signature(kind.__init__)}`"
+    text = section(REFERENCE / "integrations.md", title)
+    for name in inspect.signature(kind.__init__).parameters:
+        assert name in ("self", "options") or f"`{name}`" in text, name
 
 
 def test_public_names_are_documented() -> None:

@@ -7,10 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
+import zarr
 from docs_pages import PAGES, ROOT, blocks, page_run, runnable
 
 #: Blocks that are shown but not run; raise this only with a reason in the block's comment.
 MOST_SKIPPED = 2
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loop_of_zarr() -> None:
+    """Start the event loop that zarr keeps for all of a process: no page leaves it behind."""
+    zarr.create_group({})
 
 
 @pytest.mark.parametrize(
