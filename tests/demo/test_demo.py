@@ -14,10 +14,11 @@ from holdfast.cluster import storage as storages
 
 HOLDFAST = Path(sys.executable).with_name("holdfast")
 WITHIN = 100
-#: The command where matplotlib is not installed.
+#: The command where nothing is installed that only some need.
 BARE = (
-    "import sys; sys.modules['matplotlib'] = None; from holdfast.cli.main import main; "
-    "sys.argv[0] = 'holdfast'; main()"
+    "import sys; sys.argv[0] = 'holdfast'; "
+    "sys.modules |= dict.fromkeys(['fsspec', 'matplotlib', 'numpy', 'scipy', 'torch']); "
+    "from holdfast.cli.main import main; main()"
 )
 
 
