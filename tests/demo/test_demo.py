@@ -60,9 +60,11 @@ def test_files_are_read_again_in_each_epoch_once_or_never(tmp_path: Path) -> Non
 @pytest.mark.usefixtures("can_count")
 def test_where_nothing_can_be_mounted_objects_are_shown_instead() -> None:
     hidden = 'mount --bind /dev/null /dev/fuse && exec "$@"'
-    out = run("unshare", "--mount", "sh", "-c", hidden, "sh", sys.executable, "-c", BARE, "demo")
+    bare = ["unshare", "--mount", "sh", "-c", hidden, "sh", sys.executable, "-c", BARE, "demo"]
+    out = run(*bare)
     assert "there is none: file systems cannot be mounted here" in out
     assert "4 agents, 2 copies, one agent killed" in out
+    assert "there is none" in run(*bare, "files", code=7)
     assert "all are right" in " ".join(out.split())
 
 

@@ -81,7 +81,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         for root in self._roots:
             if path == root or path.startswith(root + "/"):
                 return self._connecting.files(root), path
-        raise BadInput(f"{path} lies below no root; there {_are(self._roots)}")
+        raise BadInput(f"{path} lies below none of the roots: {', '.join(self._roots)}")
 
     # ---- reading
 
@@ -157,10 +157,6 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def put_file(self, lpath: object, rpath: object, *_: object, **__: object) -> NoReturn:
         """Refuse, as all that would change a file."""
         self._refuse(rpath)
-
-
-def _are(roots: list[str]) -> str:
-    return f"is {roots[0]}" if len(roots) == 1 else f"are {', '.join(roots)}"
 
 
 def _entry(files: Files, path: str) -> dict[str, Any]:

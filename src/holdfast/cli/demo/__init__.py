@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ...errors import BadInput
+from ...errors import BadInput, Refused
 from ..plan.show import PlotFile
 
 DEMOS = ("files", "objects")
@@ -24,13 +24,17 @@ def demo(
 
     if what not in (None, *DEMOS):
         raise BadInput(f"there is no demo {what!r}; try: {', '.join(DEMOS)}")
-    if what is None and (reason := files.why_not()):
-        print(f"The demo of files needs a storage that counts, and there is none: {reason}.")
-        print("Here are objects instead.")
+    if what == "objects" and plot is not None:
+        raise BadInput("the demo of objects has no plot; leave out --plot")
+    if plot is not None:
+        files.check_plot(plot)
+    if what != "objects" and (reason := files.why_not()):
+        missing = f"the demo of files needs a storage that counts, and there is none: {reason}"
+        if what == "files":
+            raise Refused(missing)
+        print(f"{missing[0].upper()}{missing[1:]}. Here are objects instead.")
         what = "objects"
     if what == "objects":
-        if plot is not None:
-            raise BadInput("the demo of objects has no plot; leave out --plot")
         objects.run()
     else:
         files.run(plot)

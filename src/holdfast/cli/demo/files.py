@@ -34,6 +34,7 @@ def why_not() -> str:
         return reason
     # In some containers root may not mount, which is only found out by trying.
     try:
+        subprocess.run(["unshare", "--mount", "true"], check=True, capture_output=True)
         with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as directory:
             backing = Path(directory, "backing")
             backing.mkdir()
@@ -44,11 +45,14 @@ def why_not() -> str:
     return ""
 
 
+def check_plot(plot: Path) -> None:
+    """Refuse what cannot be drawn, before anybody waits for it."""
+    with show.numeric("holdfast demo --plot"):
+        show.check_plot(plot)
+
+
 def run(plot: Path | None = None) -> None:
     """Run the demo; raises if a byte was wrong."""
-    if plot is not None:
-        with show.numeric("holdfast demo --plot"):
-            show.check_plot(plot)  # now, so that nobody waits to hear it
     console = Console(highlight=False)
     console.print(
         f"{NODES} nodes read {FILES} files of {format_size(SIZE)} in each of {EPOCHS} epochs, from "
