@@ -16,6 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
     ("scenario", "ranks"),
     [
         ("damage", 5),
+        ("damage_anywhere", 4),
         ("damage_varied", 4),
         ("memory", 3),
         ("loss", 6),

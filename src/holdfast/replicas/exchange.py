@@ -37,6 +37,9 @@ _ABANDONED: list[Any] = []
 
 
 Group: TypeAlias = tuple[int, int, int]
+#: Pieces from one to before another.
+Span: TypeAlias = tuple[int, int]
+_NO_PIECES: Span = (0, 0)
 
 
 class Parcels(NamedTuple):
@@ -64,8 +67,8 @@ def address_of(array: npt.NDArray[Any]) -> int:
     return int(array.__array_interface__["data"][0])
 
 
-def _nothing_to_do() -> None:
-    """Nothing is to be done meanwhile."""
+def _ignored(low: int, high: int) -> None:
+    """Nobody wants to know what has arrived."""
 
 
 class Wire:
@@ -128,39 +131,37 @@ class Wire:
         """Wait until everything has been received here; what is sent may still be on its way."""
         self._receives.extend(receives)
         self._sends.extend(sends)
-        self._receive()
-
-    def _receive(self) -> None:
         self._watch(self._receives)
         _free(self._receives)
 
     def exchange(
-        self, *pairs: tuple[Parcels, Parcels], meanwhile: Callable[[], None] = _nothing_to_do
+        self, *pairs: tuple[Parcels, Parcels], arrived: Callable[[int, int], None] = _ignored
     ) -> int:
         """Send and receive all pieces, local ones by copying; return the bytes that travelled.
 
-        Each pair has what goes out and what comes in. The caller keeps the memory. While messages
-        are on their way there is time for `meanwhile`.
+        Each pair has what goes out and what comes in. The caller keeps the memory. `arrived` is
+        told which pieces of the first pair have come in, from one to before another, while they
+        are likely to be in the processor's cache.
         """
-        comm, step = self.comm, 0
+        comm = self.comm
         sends, receives = (_Side(comm, parcels) for parcels in zip(*pairs, strict=True))
         self._pushed.update(sends.bundled)
-        receives.post(comm.Irecv, step, self._receives)
-        sends.post(comm.Isend, step, self._sends)
-        meanwhile()
-        # Local copies overlap with the first messages, too.
-        for (target, _), (source, length) in zip(receives.local, sends.local, strict=True):
-            ctypes.memmove(target, source, length)
-        self._receive()
-        for step in range(1, -(-max(sends.longest, receives.longest) // WINDOW)):
-            if step * WINDOW < sends.longest:
+        for step in range(max(1, -(-max(sends.longest, receives.longest) // WINDOW))):
+            if 0 < step * WINDOW < sends.longest:
                 self._watch(self._sends)
-            receives.post(comm.Irecv, step, self._receives)
+            spans = receives.post(comm.Irecv, step, self._receives)
             sends.post(comm.Isend, step, self._sends)
-            self._receive()
+            if step == 0:  # local copies overlap with the first messages
+                for mine, there in zip(receives.local, sends.local, strict=True):
+                    ctypes.memmove(mine.address, there.address, there.length)
+                    arrived(*mine.span)
+            for request, span in zip(self._receives, spans, strict=True):
+                self._watch((request,))
+                arrived(*span)
+            _free(self._receives)
         return sends.bytes + receives.bytes
 
-    def _watch(self, requests: list[MPI.Request]) -> None:
+    def _watch(self, requests: Iterable[MPI.Request]) -> None:
         """Wait until these messages have ended well, without freeing them."""
         status = MPI.Status()
         for request in requests:
@@ -239,62 +240,97 @@ def _free(requests: list[MPI.Request]) -> None:
     requests.clear()
 
 
+class _Local(NamedTuple):
+    """A piece that stays in this rank's memory."""
+
+    address: int
+    length: int
+    span: Span
+
+
+class _Messages(NamedTuple):
+    """What one peer gets or gives: pieces of memory, and what has gone when each of them has."""
+
+    peer: int
+    addresses: list[int]
+    lengths: list[int]
+    spans: list[Span]
+
+
 class _Side:
     """The sends, or the receives, of one rank, as groups by peer."""
 
     def __init__(self, comm: MPI.Intracomm, parcels: Iterable[Parcels]) -> None:
         me, size = comm.rank, comm.size
-        self.local: list[tuple[int, int]] = []
+        self.local: list[_Local] = []
         self.bytes = 0
         #: The most messages of their own that one peer gets.
         self.longest = 0
-        self._bundles: list[tuple[int, list[int], list[int]]] = []
-        self._direct: list[tuple[int, list[int], list[int]]] = []
-        for groups, all_addresses, all_lengths in parcels:
+        self._bundles: list[_Messages] = []
+        self._direct: list[_Messages] = []
+        for number, (groups, all_addresses, all_lengths) in enumerate(parcels):
             addresses, lengths = all_addresses.tolist(), all_lengths.tolist()
             # Everybody begins with its right neighbour, so that no rank is everybody's first.
             for peer, low, high in sorted(groups, key=lambda group: (group[0] - me) % size):
                 where, sizes = addresses[low:high], lengths[low:high]
+                spans = [(i, i + 1) for i in range(low, high)]
+                if number:  # only pieces of the first parcels are followed
+                    spans = [_NO_PIECES] * len(spans)
                 if peer == me:
-                    self.local.extend(zip(where, sizes, strict=True))
+                    self.local.extend(map(_Local, where, sizes, spans))
                     continue
                 total = sum(sizes)
                 self.bytes += total
+                messages = _Messages(peer, where, sizes, spans)
                 if total > LONGEST:
-                    where, sizes = _shortened(where, sizes)
-                count = len(sizes)
+                    messages = _shortened(messages)
+                count = len(messages.lengths)
                 if total >= DIRECT_BYTES * count or count == 1:
-                    self._direct.append((peer, where, sizes))
+                    self._direct.append(messages)
                     self.longest = max(self.longest, count)
                 else:
-                    self._bundles.append((peer, where, sizes))
+                    bundle = messages._replace(spans=[_NO_PIECES if number else (low, high)])
+                    self._bundles.append(bundle)
 
     @property
     def bundled(self) -> list[int]:
         """The peers whose pieces go as one message; MPI moves it fragment by fragment."""
-        return [peer for peer, _, _ in self._bundles]
+        return [messages.peer for messages in self._bundles]
 
     def post(
         self, start: Callable[..., MPI.Request], step: int, requests: list[MPI.Request]
-    ) -> None:
-        """Start the messages of one step; both ends of a pair cut their steps alike."""
+    ) -> list[Span]:
+        """Start the messages of one step; return what has gone when each of them has.
+
+        Both ends of a pair cut their steps alike.
+        """
+        going: list[Span] = []
         if step == 0:
-            for peer, addresses, lengths in self._bundles:
+            for peer, addresses, lengths, spans in self._bundles:
                 gather = MPI.BYTE.Create_hindexed(lengths, addresses).Commit()
                 requests.append(start([MPI.BOTTOM, 1, gather], peer, _TAG))
                 gather.Free()
+                going += spans
         low, high = step * WINDOW, (step + 1) * WINDOW
-        for peer, addresses, lengths in self._direct:
+        for peer, addresses, lengths, spans in self._direct:
             for address, length in zip(addresses[low:high], lengths[low:high], strict=True):
                 memory = MPI.buffer.fromaddress(address, length)
                 requests.append(start([memory, MPI.BYTE], peer, _TAG))
+            going += spans[low:high]
+        return going
 
 
-def _shortened(addresses: list[int], lengths: list[int]) -> tuple[list[int], list[int]]:
-    """Cut pieces that are too long for a message."""
+def _shortened(messages: _Messages) -> _Messages:
+    """Cut pieces that are too long for a message; one has gone when its last part has."""
+    peer, *pieces = messages
     parts = [
-        (address + offset, min(length - offset, LONGEST))
-        for address, length in zip(addresses, lengths, strict=True)
+        (
+            address + offset,
+            min(length - offset, LONGEST),
+            span if offset + LONGEST >= length else _NO_PIECES,
+        )
+        for address, length, span in zip(*pieces, strict=True)
         for offset in range(0, max(length, 1), LONGEST)
     ]
-    return [address for address, _ in parts], [length for _, length in parts]
+    addresses, lengths, spans = (list(column) for column in zip(*parts, strict=True))
+    return _Messages(peer, addresses, lengths, spans)

@@ -98,13 +98,14 @@ def deliver(
             Parcels(to, addresses[outward], sizes[outward]),
             Parcels(origin, target.addresses[inward], target.sizes[inward]),
         ),
-        (_crc_parcels(sent, to), _crc_parcels(arrived, origin)),
+        (crc_parcels(sent, to), crc_parcels(arrived, origin)),
     )
     target.crcs[inward] = arrived
     return moved
 
 
-def _crc_parcels(crcs: Checksums, groups: list[Group]) -> Parcels:
+def crc_parcels(crcs: Checksums, groups: list[Group]) -> Parcels:
+    """Return a piece for each group: the checksums of what it consists of."""
     peers = [(peer, index, index + 1) for index, (peer, _, _) in enumerate(groups)]
     low, high = np.array([group[1:] for group in groups], np.int64).reshape(-1, 2).T
     return Parcels(peers, address_of(crcs) + 4 * low, 4 * (high - low))

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from mpi4py import MPI
 
-from .._core import xxh3_64
+from .._core import crc32c_at, xxh3_64
 from ..errors import BadInput, BlocksLost
 from .exchange import Group, Parcels, Wire, address_of, grouped
+from .held import crc_parcels
 from .inputs import Bytes, as_blocks, as_bytes, as_ranges, as_writable
 from .layout import Pieces, joined
-from .permutation import Ints
+from .permutation import Flags, Ints
 from .version import Version
 
 _TAG = 12
 
 Reload = Callable[[int, int], Any]
+
+
+class Copies(NamedTuple):
+    """Copies of ranges: the rank that holds each, and its range."""
+
+    ranks: Ints
+    ranges: Ints
 
 
 class Load:
@@ -44,6 +52,7 @@ class Load:
         else:
             mine = as_ranges(asked, layout.blocks)
         self.pieces, _ = layout.cut(*mine)
+        self._whole = layout.whole(self.pieces.ranges).counts == self.pieces.counts
         self._lengths: Ints | None = None
         self._out = None if out is None else as_writable(out)
         if version.block_bytes is not None:
@@ -66,7 +75,8 @@ class Load:
         servers = version.my_servers(pieces.ranges, self._me, ranks)
         # The pieces by server, those that nobody has before all others.
         self._order = servers.argsort(kind="stable")
-        groups = grouped(servers[self._order])
+        self._servers = servers[self._order]
+        groups = grouped(self._servers)
         nobody = groups.pop(0)[2] if groups and groups[0][0] < 0 else 0
         self._lost, self._groups = self._order[:nobody], groups
         self._supplied = {}
@@ -141,10 +151,41 @@ class Load:
         wire.keep(self.data)
         outgoing = Parcels(groups, *version.spans(*served))
         incoming = self._incoming(self.data, self._starts, self._sizes)
-        moved += wire.exchange((outgoing, incoming), meanwhile=self._check)
+        moved += self._exchange(wire, outgoing, incoming)
         for piece, (content, _) in self._supplied.items():
             start = int(self._starts[piece])
             self.data[start : start + len(content)] = content
+        return moved
+
+    def _exchange(self, wire: Wire, outgoing: Parcels, incoming: Parcels) -> int:
+        """Move the blocks, and note which copies of ranges turned out to be damaged.
+
+        Whole ranges are checked by those who get them, as they come in: that finds what happens on
+        the way, too, and what has just come in need not be had from memory again. Parts of
+        ranges are checked by those who serve them, before they do.
+        """
+        held = self.version.data
+        given, wanted = self.version.is_whole(self.where, self._count), self._whole[self._order]
+        wanted[self._servers < 0] = False
+        spoilt = held.damaged(self.where[~given])
+        expected, found = (np.zeros(len(wanted), np.uint32) for _ in range(2))
+        sent = held.crcs[self.where]
+        wire.keep(expected, sent)
+        sizes = np.where(wanted, incoming.lengths, 0)
+
+        def check(low: int, high: int) -> None:
+            crc32c_at(incoming.addresses[low:high].data, sizes[low:high].data, found[low:high].data)
+
+        pairs = [(outgoing, incoming)]
+        out, back = _with_any(outgoing.groups, given), _with_any(incoming.groups, wanted)
+        if out or back:
+            pairs.append((crc_parcels(sent, out), crc_parcels(expected, back)))
+        moved = wire.exchange(*pairs, arrived=check)
+        wrong = (wanted & (found != expected)).nonzero()[0]
+        self.damaged = Copies(
+            np.append(np.full(len(spoilt), self._me), self._servers[wrong]),
+            np.append(spoilt, self.pieces.ranges[self._order[wrong]]),
+        )
         return moved
 
     def _make_room(self, sizes: Ints) -> None:
@@ -154,10 +195,6 @@ class Load:
         total = int(ends[-1]) if len(ends) else 0
         fits = self._out is not None and self._out.nbytes == total
         self.data = self._out if self._out is not None and fits else np.empty(total, np.uint8)
-
-    def _check(self) -> None:
-        """Note which of the ranges that this rank serves are damaged."""
-        self.damaged = self.version.data.damaged(self.where)
 
     def _incoming(self, target: Any, starts: Ints, sizes: Ints) -> Parcels:
         order = self._order
@@ -180,6 +217,11 @@ class Load:
         wanted = self.data.nbytes
         if self._out is not None and self._out.nbytes != wanted:
             raise BadInput(f"out has {self._out.nbytes} bytes; the blocks asked for have {wanted}")
+
+
+def _with_any(groups: list[Group], flags: Flags) -> list[Group]:
+    """Return the groups that have a piece with a flag."""
+    return [group for group in groups if flags[group[1] : group[2]].any()]
 
 
 def supply(reload: Reload, first: int, count: int, block_bytes: int | None) -> tuple[Bytes, Ints]:

@@ -17,7 +17,7 @@ from ..units import parse_size
 from .buffers import Buffers
 from .inputs import Blocks, Bytes, as_blocks, as_bytes, as_name, as_whole
 from .layout import Layout
-from .loading import Load, Reload
+from .loading import Copies, Load, Reload
 from .meeting import Meeting
 from .permutation import Flags, Ints
 from .placement import Placement
@@ -330,7 +330,7 @@ class Replicas:
             with self._meeting.guard(wake=True):
                 load.listen(self._meeting.wire, words)
             if version.index is not None and not self._sound(
-                version, version.index.damaged(load.where)
+                version, self._mine(version.index.damaged(load.where))
             ):
                 continue
             with self._meeting.guard(wake=True):
@@ -345,17 +345,21 @@ class Replicas:
             raise BadInput(f"there is no data set {name!r}; submitted so far: {known}")
         return self._versions[name]
 
-    def _sound(self, version: Version, damaged: Ints) -> bool:
-        """Conclude a call that found these ranges damaged here; True if nobody found any.
+    def _mine(self, ranges: Ints) -> Copies:
+        return Copies(np.full(len(ranges), self.comm.rank), ranges)
+
+    def _sound(self, version: Version, damaged: Copies) -> bool:
+        """Conclude a call in which this rank found these copies damaged; True if nobody found any.
 
         Damaged copies count as lost from then on, for everybody.
         """
-        if self._meeting.conclude(not len(damaged)):
+        if self._meeting.conclude(not len(damaged.ranges)):
             return True
-        slot = int(np.flatnonzero(version.places == self._place)[0]) if len(damaged) else -1
+        order = self._ranks[version.places].argsort()
+        slots = order[self._ranks[version.places[order]].searchsorted(damaged.ranks)]
         with self._meeting.guard(wake=True):
-            for where, ranges in self._meeting.wire.gather_objects((slot, damaged)):
-                version.condemn(np.full(len(ranges), where), ranges)
+            for those, ranges in self._meeting.wire.gather_objects((slots, damaged.ranges)):
+                version.condemn(those, ranges)
         return False
 
     # After a failure.
@@ -436,12 +440,14 @@ class Replicas:
             self._meeting.meet(call, problem, self._meeting.words(), cause)
             assert restoration is not None
             sent = restoration.sent()
-            if version.index is not None and not self._sound(version, version.index.damaged(sent)):
+            if version.index is not None and not self._sound(
+                version, self._mine(version.index.damaged(sent))
+            ):
                 continue
             with self._meeting.guard(wake=True):
                 self._in_flight = restoration.run(self._meeting.wire, self._buffers)
             self._peak = max(self._peak, self.memory().stored + restoration.bytes)
-            if self._sound(version, version.data.damaged(sent)):
+            if self._sound(version, self._mine(version.data.damaged(sent))):
                 restoration.commit()
                 return restoration
 

@@ -169,7 +169,7 @@ class Version:
         """Take this as what the rank holds; `index` has the lengths of blocks of variable size."""
         self.data = data
         self.index = index
-        self._firsts = self.layout.first_of(data.ids)
+        _, self._firsts, self._counts = self.layout.whole(data.ids)
         self._lengths = Lengths(_nothing() if index is None else index)
 
     def sizes(self, ranges: Ints) -> Ints:
@@ -179,6 +179,10 @@ class Version:
     def find(self, first: Ints) -> Ints:
         """Return the index in `data` of the range that each block lies in; all must be held."""
         return self._firsts.searchsorted(first, "right") - 1
+
+    def is_whole(self, where: Ints, count: Ints) -> Flags:
+        """Tell where `count` blocks of the ranges at `where` are all that they have."""
+        return np.equal(self._counts[where], count)
 
     def spans(self, where: Ints, first: Ints, count: Ints) -> tuple[Ints, Ints]:
         """Return where blocks of the ranges at `where` lie here, and how many bytes they are."""

@@ -85,6 +85,29 @@ def damage() -> MPI.Intracomm:
     return store.comm
 
 
+def damage_anywhere() -> MPI.Intracomm:
+    """Damage is found in whole ranges and in parts of them, in small messages and in large ones."""
+    for range_bytes in (640, 128 << 10):
+        each = 5 * range_bytes // SIZE
+        total = each * world.size
+        per_range = range_bytes // SIZE
+        parts = [(low + 1, per_range - 2) for low in range(0, total, per_range)]
+        for asked in ([(0, total)], parts):
+            store = Replicas(world, copies=2, range_bytes=range_bytes)
+            store.submit(blocks.fixed(each * world.rank, each, SIZE, 1), block_bytes=SIZE)
+            held = store._versions["default"].data
+            # The last block that is asked for.
+            for address in held.addresses.tolist() if world.rank == 1 else ():
+                ctypes.memset(address + range_bytes - SIZE - 1, 255, 1)
+            expected = blocks.wanted(asked, SIZE, 1)
+            # Found by others, who have it from elsewhere, and by the rank itself.
+            got = store.load(asked if world.rank != 1 else [])
+            assert np.array_equal(got, expected) or world.rank == 1
+            assert np.array_equal(store.load_all([asked] * world.size), expected)
+            assert store.restore_copies().new_copies == len(ranges_of(store, 1))
+    return store.comm
+
+
 def damage_varied() -> MPI.Intracomm:
     """Blocks of different lengths: damage to the lengths, then to the blocks, on one rank each."""
     store = Replicas(world, copies=2, range_bytes=640)

@@ -70,7 +70,7 @@ def bench(
     if write is not None:
         write.write_text(page.render(reports, machine.describe()), encoding="utf-8")
     if plots is not None:
-        import_module("holdfast.cli.bench.replicas_plots").draw(reports[0], plots)
+        import_module("holdfast.cli.bench.replicas.plots").draw(reports[0], plots)
     if as_json:
         print_json(reports if name == "all" else reports[0])
     else:

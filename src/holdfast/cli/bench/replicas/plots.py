@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Drawing
 
-from ...replicas.store import RANGE_BYTES
-from ...units import format_size, parse_size
-from ..plan import plots
-from .figures import Report
+from ....replicas.store import RANGE_BYTES
+from ....units import format_size, parse_size
+from ...plan import plots
+from ..figures import Report
 
 _CALLS = ("submit", "load 1 %", "load all")
 _ORDERS = ("permuted", "in order")
@@ -32,7 +32,7 @@ def draw(report: Report, directory: Path) -> None:
 
 def _ranges(drawing: Drawing, values: dict[str, float]) -> None:
     """Figure 4a: time by the size of ranges."""
-    lines = _lines(values, r"(.*), ranges of (.*), (permuted|in order)")
+    lines = _lines(values, r"(.*), (permuted|in order), ranges of (.*)")
     default = parse_size(RANGE_BYTES)
     for on, call in _panels(drawing, lines, "bytes in a range"):
         sizes = [size for size, _ in lines[call, "permuted"]]
@@ -44,7 +44,7 @@ def _ranges(drawing: Drawing, values: dict[str, float]) -> None:
 
 def _ranks(drawing: Drawing, values: dict[str, float]) -> None:
     """Figure 4b: time by the number of ranks, 16 MiB on each."""
-    lines = _lines(values, r"(.*), (\d+) ranks, (permuted|in order)")
+    lines = _lines(values, r"(.*), (permuted|in order), (\d+) ranks")
     for on, call in _panels(drawing, lines, "ranks, on the cores of one machine"):
         numbers = [number for number, _ in lines[call, "permuted"]]
         on.set_xscale("log", base=2)
@@ -55,7 +55,7 @@ def _lines(values: dict[str, float], pattern: str) -> Lines:
     lines: Lines = {}
     for name, value in values.items():
         if (found := re.fullmatch(pattern, name)) is not None:
-            call, place, order = found.groups()
+            call, order, place = found.groups()
             lines.setdefault((call, order), []).append((parse_size(place), value))
     return {key: sorted(points) for key, points in lines.items()}
 
@@ -75,15 +75,14 @@ def _panels(drawing: Drawing, lines: Lines, x: str) -> list[tuple[Axes, str]]:
 
 def _files(drawing: Drawing, values: dict[str, float]) -> None:
     """Figure 7: loading from Replicas beside reading files."""
-    unit = values["memcpy of the 4 copies"]
     panels = drawing.subplots(1, 2, sharey=True)
     panels[0].invert_yaxis()  # Replicas on top; the panels share the axis
     for on, share in zip(panels, ("1 %", "all"), strict=True):
-        load = unit * values[f"load {share}"]
-        bars = {"Replicas": load}
-        for name, value in values.items():
-            if (found := re.fullmatch(rf"reading {share}, (.*)", name)) is not None:
-                bars[found[1]] = value * load
+        bars = {
+            found[1]: value
+            for name, value in values.items()
+            if (found := re.fullmatch(rf"having {share}, (.*)", name)) is not None
+        }
         plots.dress(on, f"{share} of 8 x 16 MiB", "ms, slowest rank", "")
         marks = on.barh(list(bars), list(bars.values()), color=["0.2"] + ["0.7"] * (len(bars) - 1))
         on.bar_label(marks, [f"{value:.3g}" for value in bars.values()], padding=3, fontsize=8)

@@ -13,13 +13,12 @@ import time
 from pathlib import Path
 from statistics import median
 
-from ...errors import BadInput
-from ...units import format_size
-from .figures import Figure, Report, at_most, shown
+from ....errors import BadInput
+from ....units import format_size
+from ..figures import Figure, Report, at_most, shown
 
 _RANKS = 8
 _SCALE = (4, 8, 16)
-_ORDERS = ("permuted", "in order")
 _DEATHS = 5
 _TIMEOUT = 300.0
 
@@ -27,9 +26,10 @@ _TIMEOUT = 300.0
 def run() -> Report:
     """Run all parts; each starts mpiexec by itself."""
     with tempfile.TemporaryDirectory(prefix="hf") as scratch:
-        figures = _bulk(Path(scratch)) + _deaths(Path(scratch))
-        figures += _sizes(Path(scratch)) + _scale(Path(scratch)) + _kmeans(Path(scratch))
-    return Report("replicas", [*figures, _placement()], notes=[f"{_RANKS} ranks on one machine"])
+        parts = (_bulk, _deaths, _kmeans, _files, _sizes, _scale)
+        figures = [figure for part in parts for figure in part(Path(scratch))]
+    notes = [f"{_RANKS} ranks on one machine, each kept on one of its {os.cpu_count()} cores."]
+    return Report("replicas", [_placement(), *figures], notes=notes)
 
 
 def _mpiexec(scratch: Path, *command: str, ranks: int = _RANKS) -> str:
@@ -59,43 +59,39 @@ def _mpiexec(scratch: Path, *command: str, ranks: int = _RANKS) -> str:
 def _ranks(scratch: Path, part: str, *arguments: str, ranks: int = _RANKS) -> dict[str, float]:
     result = scratch / "result.json"
     result.unlink(missing_ok=True)
-    program = "holdfast.cli.bench.replicas_ranks"
+    program = "holdfast.cli.bench.replicas.ranks"
     _mpiexec(scratch, "-m", program, part, str(result), *arguments, ranks=ranks)
     answer: dict[str, float] = json.loads(result.read_text())
     return answer
 
 
 def _bulk(scratch: Path) -> list[Figure]:
-    seconds = _ranks(scratch, "bulk")
-    unit = seconds["memcpy"]
+    measured = _ranks(scratch, "bulk")
     peer = "memcpy of the 4 copies"
-    figures = [shown("memcpy of the 4 copies", 1e3 * unit, "ms")]
+    figures = [shown(peer, 1e3 * measured["memcpy"], "ms")]
     for name, limit, restore in (
         ("submit", 2.5, "ReStore 9-30"),
         ("scatter", 0.12, "ReStore 0.2"),
         ("load all", 0.45, "ReStore 1.3-1.8"),
         ("load 1 %", 0.06, "ReStore 0.05"),
     ):
-        figures.append(at_most(name, seconds[name] / unit, limit, "x", f"{peer}; {restore}"))
-    return figures + _files(scratch, seconds)
+        figures.append(at_most(name, measured[name], limit, "x", f"{peer}; {restore}"))
+    return figures
 
 
-def _files(scratch: Path, seconds: dict[str, float]) -> list[Figure]:
-    """Compare with files, as the paper's Figure 7: how many times longer the same takes."""
+def _files(scratch: Path) -> list[Figure]:
+    """Compare with files, as the paper's Figure 7."""
     memory = tempfile.mkdtemp(prefix="hf", dir="/dev/shm")
     disk = tempfile.mkdtemp(prefix="hf", dir=".")  # the checkout is on a disk; /tmp may not be
     places = [Path(memory, "tmpfs"), Path(disk, "disk")]
     try:
         for place in places:
             place.mkdir()
-        read = _ranks(scratch, "files", *map(str, places))
+        seconds = _ranks(scratch, "files", *map(str, places))
     finally:
         shutil.rmtree(memory)
         shutil.rmtree(disk)
-    return [
-        shown(f"reading {name}", value / seconds[f"load {name.split(',')[0]}"], "x", "Replicas")
-        for name, value in read.items()
-    ]
+    return [shown(f"having {name}", 1e3 * value, "ms") for name, value in seconds.items()]
 
 
 def _deaths(scratch: Path) -> list[Figure]:
@@ -116,20 +112,18 @@ def _deaths(scratch: Path) -> list[Figure]:
 def _sizes(scratch: Path) -> list[Figure]:
     """Vary the size of ranges, as in the paper's Figure 4a."""
     return [
-        shown(f"{call}, ranges of {format_size(1 << exponent)}, {order}", 1e3 * value, "ms")
+        shown(f"{call}, ranges of {format_size(1 << exponent)}", 1e3 * value, "ms")
         for exponent in range(10, 25, 2)
-        for order in _ORDERS
-        for call, value in _ranks(scratch, "calls", order, str(1 << exponent)).items()
+        for call, value in _ranks(scratch, "orders", str(1 << exponent)).items()
     ]
 
 
 def _scale(scratch: Path) -> list[Figure]:
     """Vary the number of ranks, as in the paper's Figure 4b."""
     return [
-        shown(f"{call}, {ranks} ranks, {order}", 1e3 * value, "ms")
+        shown(f"{call}, {ranks} ranks", 1e3 * value, "ms")
         for ranks in _SCALE
-        for order in _ORDERS
-        for call, value in _ranks(scratch, "calls", order, ranks=ranks).items()
+        for call, value in _ranks(scratch, "orders", ranks=ranks).items()
     ]
 
 
@@ -150,7 +144,7 @@ def _kmeans(scratch: Path) -> list[Figure]:
 def _placement() -> Figure:
     import numpy as np  # noqa: PLC0415  (loaded when used)
 
-    from ...replicas.placement import Placement  # noqa: PLC0415
+    from ....replicas.placement import Placement  # noqa: PLC0415
 
     hosts = np.arange(25_000) // 48
     ranges = np.arange(10**7)
