@@ -4,7 +4,7 @@ VENV  := .venv
 BIN   := $(VENV)/bin
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 
-PLOTS := docs/models/plots/.drawn
+PLOTS := docs/models/plots/.drawn docs/explanation/plots/.drawn
 
 SOURCES := $(shell find src native CMakeLists.txt pyproject.toml README.md -type f -not -name '*.pyc')
 
@@ -59,9 +59,13 @@ $(VENV)/.test-deps: $(VENV)/.build-deps
 	scripts/pip-install $(VENV)/mpich/bin/python run test-mpich
 	touch $@
 
-# The figures of docs/models are drawn by the models they explain.
-$(PLOTS): $(VENV)/.test-deps $(shell find src/holdfast/planner -name '*.py') scripts/model_plots.py | $(VENV)/.built
+# Figures of the documentation are drawn by the code that they explain.
+docs/models/plots/.drawn: $(VENV)/.test-deps $(shell find src/holdfast/planner -name '*.py') scripts/model_plots.py | $(VENV)/.built
 	$(BIN)/python scripts/model_plots.py $(dir $@)
+	touch $@
+
+docs/explanation/plots/.drawn: $(VENV)/.test-deps $(shell find src/holdfast/replicas -name '*.py') scripts/replica_plots.py | $(VENV)/.built
+	$(BIN)/python scripts/replica_plots.py $(dir $@)
 	touch $@
 
 $(VENV)/.built: $(VENV)/.build-deps $(SOURCES)
