@@ -20,6 +20,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
         ("damage_varied", 4),
         ("memory", 3),
         ("loss", 6),
+        ("guarded", 4),
         ("spares", 7),
         ("idle_spares", 5),
         ("joining_spares", 10),

@@ -195,6 +195,23 @@ def loss() -> MPI.Intracomm:
     return store.comm
 
 
+def guarded() -> MPI.Intracomm:
+    """The program's own calls: a death becomes RanksFailed, other errors stay what they are."""
+    store = filled(world, copies=2)
+    with pytest.raises(ValueError, match="four"), store.guard():
+        int("four")
+    if world.rank == 2:
+        die()
+    with pytest.raises(RanksFailed, match=r"call recover\(\)") as caught, store.guard():
+        store.comm.Barrier()
+    # Whoever was woken up by another may not know yet who died.
+    assert set(caught.value.ranks) <= {2}
+    known = store.recover().ranks
+    assert (known, store.comm.size) == ((2,), world.size - 1)
+    all_there(store, EACH * world.size)
+    return store.comm
+
+
 def spares() -> mpi.Crew:
     """Of 7 ranks 2 are spares; ranks die one after another, the third time nobody can step in."""
     crew = mpi.split_spares(world, 2)
