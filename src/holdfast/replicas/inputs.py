@@ -64,6 +64,8 @@ def as_ranges(ranges: Iterable[tuple[int, int]], blocks: int) -> tuple[Ints, Int
     """Return first and count of each requested range, checked against the number of blocks."""
     try:
         ranges = ranges if isinstance(ranges, np.ndarray) else list(ranges)
+        if len(ranges) == 1 and (one := _as_one(ranges[0], blocks)) is not None:
+            return one
         table = np.asarray(ranges if len(ranges) > 0 else np.empty((0, 2), np.int64))
     except Exception as error:  # of the user's iterator; all ranks must hear of it
         raise BadInput(
@@ -81,6 +83,14 @@ def as_ranges(ranges: Iterable[tuple[int, int]], blocks: int) -> tuple[Ints, Int
             f"range ({low}, {n}) reaches outside the {blocks} blocks that were submitted"
         )
     return first, count
+
+
+def _as_one(pair: Any, blocks: int) -> tuple[Ints, Ints] | None:
+    """Do the same for a single range, the usual case, with fewer calls; None if it is wrong."""
+    match pair:
+        case int(first), int(count) if 0 <= first <= blocks and 0 <= count <= blocks - first:
+            return np.array([first], np.int64), np.array([count], np.int64)
+    return None
 
 
 def as_blocks(blocks: Iterable[Any]) -> tuple[Bytes, Ints]:

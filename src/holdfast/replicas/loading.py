@@ -164,11 +164,14 @@ class Load:
         the way, too, and what has just come in need not be had from memory again. Parts of
         ranges are checked by those who serve them, before they do.
         """
-        held = self.version.data
+        held, ranges = self.version.data, self.pieces.ranges
         given, wanted = self.version.is_whole(self.where, self._count), self._whole[self._order]
-        wanted[self._servers < 0] = False
         spoilt = held.damaged(self.where[~given])
-        expected, found = (np.zeros(len(wanted), np.uint32) for _ in range(2))
+        self.damaged = Copies(np.full(len(spoilt), self._me), spoilt)
+        wanted[: len(self._lost)] = False
+        if not (given.any() or wanted.any()):
+            return wire.exchange((outgoing, incoming))
+        expected, found = np.zeros(len(wanted), np.uint32), np.zeros(len(wanted), np.uint32)
         sent = held.crcs[self.where]
         wire.keep(expected, sent)
         sizes = np.where(wanted, incoming.lengths, 0)
@@ -176,16 +179,13 @@ class Load:
         def check(low: int, high: int) -> None:
             crc32c_at(incoming.addresses[low:high].data, sizes[low:high].data, found[low:high].data)
 
-        pairs = [(outgoing, incoming)]
         out, back = _with_any(outgoing.groups, given), _with_any(incoming.groups, wanted)
-        if out or back:
-            pairs.append((crc_parcels(sent, out), crc_parcels(expected, back)))
-        moved = wire.exchange(*pairs, arrived=check)
+        checksums = crc_parcels(sent, out), crc_parcels(expected, back)
+        moved = wire.exchange((outgoing, incoming), checksums, arrived=check)
         wrong = (wanted & (found != expected)).nonzero()[0]
-        self.damaged = Copies(
-            np.append(np.full(len(spoilt), self._me), self._servers[wrong]),
-            np.append(spoilt, self.pieces.ranges[self._order[wrong]]),
-        )
+        if len(wrong):
+            copies = Copies(self._servers[wrong], ranges[self._order[wrong]])
+            self.damaged = Copies(*map(np.append, self.damaged, copies))
         return moved
 
     def _make_room(self, sizes: Ints) -> None:
@@ -220,8 +220,11 @@ class Load:
 
 
 def _with_any(groups: list[Group], flags: Flags) -> list[Group]:
-    """Return the groups that have a piece with a flag."""
-    return [group for group in groups if flags[group[1] : group[2]].any()]
+    """Return the groups that have a piece with a flag; they follow on one another."""
+    if not groups:
+        return groups
+    having = np.logical_or.reduceat(flags, [low for _, low, _ in groups]).tolist()
+    return [group for group, has in zip(groups, having, strict=True) if has]
 
 
 def supply(reload: Reload, first: int, count: int, block_bytes: int | None) -> tuple[Bytes, Ints]:

@@ -6,10 +6,12 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
@@ -43,17 +45,34 @@ def _mpiexec(scratch: Path, *command: str, ranks: int = _RANKS) -> str:
     environment = os.environ | {"TMPDIR": str(scratch), "OMP_NUM_THREADS": "1"}
     # Killed ranks leave their shared memory behind; in a directory of its own it goes with the run.
     with tempfile.TemporaryDirectory(prefix="hf", dir="/dev/shm") as shared:
-        done = subprocess.run(
+        process = subprocess.Popen(
             [*line, sys.executable, *command],
             env=environment | {"OMPI_MCA_btl_sm_backing_directory": shared},
-            timeout=_TIMEOUT,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            check=False,
+            start_new_session=True,
         )
-    if done.returncode:
-        raise BadInput(f"mpiexec failed on {' '.join(command)}: {done.stderr.strip()[-500:]}")
-    return done.stdout
+        try:
+            said, complaint = process.communicate(timeout=_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            raise BadInput(f"{' '.join(command)} did not end in {_TIMEOUT:g} s") from None
+        finally:
+            _end(process)
+    if process.returncode:
+        raise BadInput(f"mpiexec failed on {' '.join(command)}: {complaint.strip()[-500:]}")
+    return said
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End mpiexec, which takes its ranks with it if it is asked to, and what is left of it."""
+    if process.poll() is None:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(5)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _ranks(scratch: Path, part: str, *arguments: str, ranks: int = _RANKS) -> dict[str, float]:
