@@ -80,7 +80,7 @@ def test_all_writes_the_page(canned, monkeypatch, capsys, tmp_path):
 
 
 def test_replicas_draws_its_plots(monkeypatch, capsys, tmp_path):
-    calls = {"submit": 80.0, "load 1 %": 2.0, "load all": 15.0}
+    calls = {"submit": 1.8, "scatter": 0.1, "load 1 %": 0.06, "load all": 0.4}
     figures = []
     for order in ("permuted", "in order"):
         for call, value in calls.items():

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -22,6 +23,7 @@ from ..figures import Figure, Report, at_most, shown
 _RANKS = 8
 _SCALE = (4, 8, 16)
 _DEATHS = 5
+_TURNS = 3
 _TIMEOUT = 300.0
 
 
@@ -130,19 +132,28 @@ def _deaths(scratch: Path) -> list[Figure]:
 
 def _sizes(scratch: Path) -> list[Figure]:
     """Vary the size of ranges, as in the paper's Figure 4a."""
-    return [
-        shown(f"{call}, ranges of {format_size(1 << exponent)}", 1e3 * value, "ms")
-        for exponent in range(10, 25, 2)
-        for call, value in _ranks(scratch, "orders", str(1 << exponent)).items()
-    ]
+    sizes = [1 << exponent for exponent in range(10, 25, 2)]
+    starts = {f"ranges of {format_size(size)}": ([str(size)], _RANKS) for size in sizes}
+    return _orders(scratch, starts)
 
 
 def _scale(scratch: Path) -> list[Figure]:
     """Vary the number of ranks, as in the paper's Figure 4b."""
+    return _orders(scratch, {f"{ranks} ranks": ([], ranks) for ranks in _SCALE})
+
+
+def _orders(scratch: Path, starts: dict[str, tuple[list[str], int]]) -> list[Figure]:
+    """Let starts with other arguments, or on other numbers of ranks, take turns."""
+    contestants = {
+        name: partial(_ranks, scratch, "orders", *arguments, ranks=ranks)
+        for name, (arguments, ranks) in starts.items()
+    }
+    rounds = [{name: start() for name, start in contestants.items()} for _ in range(_TURNS)]
     return [
-        shown(f"{call}, {ranks} ranks", 1e3 * value, "ms")
-        for ranks in _SCALE
-        for call, value in _ranks(scratch, "orders", ranks=ranks).items()
+        shown(f"{call}, {name}", median(each[name][call] for each in rounds), "x")
+        for name in starts
+        for call in rounds[0][name]
+        if call != "memcpy"
     ]
 
 

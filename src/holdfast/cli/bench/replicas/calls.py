@@ -15,7 +15,7 @@ from .measuring import Contestant, turns
 MIB = 1 << 20
 BLOCK, MINE, COPIES = 64, 16 * MIB, 4
 BLOCKS = MINE // BLOCK
-_ROUNDS, _ROUNDS_OF_MANY = 25, 7
+_ROUNDS, _ROUNDS_OF_MANY = 25, 5
 
 
 def part_of(first: int, count: int, index: int, parts: int) -> list[tuple[int, int]]:
@@ -62,33 +62,40 @@ class Calls:
         self._store.load(ranges, out=self._out[: ranges[0][1] * BLOCK])
 
 
-def bulk() -> dict[str, float]:
-    """Return the seconds of a memcpy of as many bytes as all copies have; calls, in units of it."""
-    comm = MPI.COMM_WORLD
-    ours = Calls(comm)
+def measured(comm: MPI.Intracomm, stores: dict[str, Calls], rounds: int) -> dict[str, float]:
+    """Measure the calls in several stores; return them in units of a memcpy of all copies.
+
+    The names of calls end with those of their stores; `memcpy` is in seconds.
+    """
+    source = next(iter(stores.values())).source
     copies = np.ones((COPIES, MINE), np.uint8)
 
     def memcpy(_: int) -> None:
         for copy in copies:
-            copy[:] = ours.source
+            copy[:] = source
 
-    calls = {
-        "submit": ours.submit, "memcpy": memcpy, "scatter": ours.scatter,
-        "load all": ours.everything, "load 1 %": ours.hundredth,
-    }  # fmt: skip
-    samples = turns(comm, {name: Contestant(call) for name, call in calls.items()}, _ROUNDS)
-    ratios = {name: samples.ratio(name, "memcpy") for name in calls if name != "memcpy"}
+    contestants = {}
+    for name, store in stores.items():
+        contestants[f"submit{name}"] = Contestant(store.submit)
+        contestants[f"scatter{name}"] = Contestant(store.scatter)
+        contestants[f"load all{name}"] = Contestant(store.everything)
+        contestants[f"load 1 %{name}"] = Contestant(store.hundredth)
+    samples = turns(comm, contestants | {"memcpy": Contestant(memcpy)}, rounds)
+    ratios = {name: samples.ratio(name, "memcpy") for name in contestants}
     return ratios | {"memcpy": samples.middle("memcpy")}
 
 
-def orders(range_bytes: str = RANGE_BYTES) -> dict[str, float]:
-    """Return the seconds of calls in ranges of a size, permuted and in order."""
+def bulk() -> dict[str, float]:
+    """Measure the calls as a user gets them."""
     comm = MPI.COMM_WORLD
-    contestants = {}
-    for order in ("permuted", "in order"):
-        ours = Calls(comm, range_bytes=range_bytes, permute=order == "permuted")
-        contestants[f"submit, {order}"] = Contestant(ours.submit)
-        contestants[f"load 1 %, {order}"] = Contestant(ours.hundredth)
-        contestants[f"load all, {order}"] = Contestant(ours.everything)
-    samples = turns(comm, contestants, _ROUNDS_OF_MANY)
-    return {name: samples.middle(name) for name in samples}
+    return measured(comm, {"": Calls(comm)}, _ROUNDS)
+
+
+def orders(range_bytes: str = RANGE_BYTES) -> dict[str, float]:
+    """Measure the calls in ranges of a size, permuted and in order."""
+    comm = MPI.COMM_WORLD
+    stores = {
+        f", {order}": Calls(comm, range_bytes=range_bytes, permute=order == "permuted")
+        for order in ("permuted", "in order")
+    }
+    return measured(comm, stores, _ROUNDS_OF_MANY)

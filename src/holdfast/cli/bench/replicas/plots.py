@@ -14,7 +14,7 @@ from ....units import format_size, parse_size
 from ...plan import plots
 from ..figures import Report
 
-_CALLS = ("submit", "load 1 %", "load all")
+_CALLS = ("submit", "scatter", "load 1 %", "load all")
 _ORDERS = ("permuted", "in order")
 
 Lines = dict[tuple[str, str], list[tuple[int, float]]]
@@ -24,7 +24,7 @@ def draw(report: Report, directory: Path) -> None:
     """Write a picture for each of the figures into `directory`."""
     values = {figure.name: figure.value for figure in report.figures if figure.value is not None}
     for name, picture in (("ranges", _ranges), ("ranks", _ranks), ("files", _files)):
-        drawing = Drawing(figsize=(9, 3.4), layout="constrained", dpi=110)
+        drawing = Drawing(figsize=(11, 3.4), layout="constrained", dpi=90)
         FigureCanvasAgg(drawing)
         picture(drawing, values)
         drawing.savefig(directory / f"replicas-{name}.png")
@@ -39,7 +39,7 @@ def _ranges(drawing: Drawing, values: dict[str, float]) -> None:
         on.set_xscale("log", base=2)
         on.set_xticks(sizes[::2], [format_size(size) for size in sizes[::2]], fontsize=7)
         chosen = dict(lines[call, "permuted"])[default]
-        plots.mark(on, default, chosen, f"{format_size(default)}: {chosen:.3g} ms")
+        plots.mark(on, default, chosen, f"{format_size(default)}: {chosen:.3g}")
 
 
 def _ranks(drawing: Drawing, values: dict[str, float]) -> None:
@@ -63,7 +63,7 @@ def _lines(values: dict[str, float], pattern: str) -> Lines:
 def _panels(drawing: Drawing, lines: Lines, x: str) -> list[tuple[Axes, str]]:
     made = list(zip(drawing.subplots(1, len(_CALLS)), _CALLS, strict=True))
     for on, call in made:
-        plots.dress(on, call, x, "ms, slowest rank" if call == _CALLS[0] else "")
+        plots.dress(on, call, x, "times a memcpy of all copies" if call == _CALLS[0] else "")
         for index, order in enumerate(_ORDERS):
             on.plot(*zip(*lines[call, order], strict=True), label=order, **plots.style(index))
         on.set_yscale("log")
@@ -83,7 +83,7 @@ def _files(drawing: Drawing, values: dict[str, float]) -> None:
             for name, value in values.items()
             if (found := re.fullmatch(rf"having {share}, (.*)", name)) is not None
         }
-        plots.dress(on, f"{share} of 8 x 16 MiB", "ms, slowest rank", "")
+        plots.dress(on, f"{share} of 8 x 16 MiB", "ms until the last rank has it", "")
         marks = on.barh(list(bars), list(bars.values()), color=["0.2"] + ["0.7"] * (len(bars) - 1))
         on.bar_label(marks, [f"{value:.3g}" for value in bars.values()], padding=3, fontsize=8)
         on.set_xscale("log")
