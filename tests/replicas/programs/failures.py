@@ -108,6 +108,28 @@ def damage_anywhere() -> MPI.Intracomm:
     return store.comm
 
 
+def damage_restored() -> MPI.Intracomm:
+    """Damage that nobody has found yet is not copied when copies are restored."""
+    for range_bytes in (640, 128 << 10):
+        store = Replicas(world, copies=3, range_bytes=range_bytes)
+        each = 5 * range_bytes // SIZE
+        store.submit(blocks.fixed(each * world.rank, each, SIZE, 1), block_bytes=SIZE)
+        held = store._versions["default"].data
+        for address in held.addresses.tolist() if world.rank == 1 else ():
+            ctypes.memset(address + 7, 255, 1)
+        # What rank 2 holds counts as lost, and rank 1 is asked for some of it.
+        for slot in np.flatnonzero(store._versions["default"].places == 2):
+            ranges = ranges_of(store, 2)
+            store._versions["default"].condemn(np.full(len(ranges), slot), ranges)
+        assert store.restore_copies().new_copies > len(ranges_of(store, 2))
+        held = store._versions["default"].data
+        whole = not len(held.damaged(np.arange(len(held.ids))))
+        assert whole or world.rank == 1
+        expected = blocks.fixed(0, each * world.size, SIZE, 1)
+        assert np.array_equal(store.load([(0, each * world.size)]), expected)
+    return store.comm
+
+
 def damage_varied() -> MPI.Intracomm:
     """Blocks of different lengths: damage to the lengths, then to the blocks, on one rank each."""
     store = Replicas(world, copies=2, range_bytes=640)
