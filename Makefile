@@ -29,7 +29,7 @@ native-test: $(VENV)/.test-deps
 
 bench: $(VENV)/.test-deps $(VENV)/.built
 	scripts/packages bench
-	$(BIN)/holdfast bench all --write docs/benchmarks.md
+	$(BIN)/holdfast bench all --write docs/benchmarks.md --plots docs/assets
 
 soak: $(VENV)/.test-deps $(VENV)/.built
 	$(BIN)/python -m pytest -m soak --timeout 7200 -rP  # -rP: show the counts of kills

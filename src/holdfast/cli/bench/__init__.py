@@ -41,7 +41,7 @@ def bench(
         Path | None, typer.Option(help="With `all`: also write the page of results there.")
     ] = None,
     plots: Annotated[
-        Path | None, typer.Option(help="With `replicas`: also draw its plots into this directory.")
+        Path | None, typer.Option(help="With `replicas` or `all`: also draw the plots there.")
     ] = None,
 ) -> None:
     """Measure this machine: ratios against what the machine or a peer can do."""
@@ -51,7 +51,7 @@ def bench(
         raise BadInput("--write makes the page of all benchmarks; use it with `holdfast bench all`")
     if write is not None and not write.parent.is_dir():
         raise BadInput(f"cannot write {write}: there is no directory {write.parent}")
-    if plots is not None and (name != "replicas" or not plots.is_dir()):
+    if plots is not None and (name not in ("replicas", "all") or not plots.is_dir()):
         raise BadInput(
             "--plots draws those of `holdfast bench replicas` into a directory that exists"
         )
@@ -70,7 +70,9 @@ def bench(
     if write is not None:
         write.write_text(page.render(reports, machine.describe()), encoding="utf-8")
     if plots is not None:
-        import_module("holdfast.cli.bench.replicas.plots").draw(reports[0], plots)
+        import_module("holdfast.cli.bench.replicas.plots").draw(
+            reports[names.index("replicas")], plots
+        )
     if as_json:
         print_json(reports if name == "all" else reports[0])
     else:
