@@ -6,6 +6,7 @@
 #include <sys/timerfd.h>
 
 #include <array>
+#include <utility>
 
 #include "base/log.hpp"
 #include "base/thread.hpp"
@@ -60,7 +61,10 @@ void Loop::post(std::function<void()> work) {
         std::lock_guard lock(mutex_);
         posted_.push_back(std::move(work));
     }
-    ::eventfd_write(wake_.get(), 1);
+    if (std::this_thread::get_id() == runs_on_)
+        posts_to_itself_ = true;  // and will not wait
+    else
+        ::eventfd_write(wake_.get(), 1);
 }
 
 void Loop::adopt(std::shared_ptr<Connection> connection) {
@@ -76,14 +80,16 @@ void Loop::listen(Fd listener, std::function<bool(int)> accept) {
 }
 
 void Loop::run() {
+    runs_on_ = std::this_thread::get_id();
     while (!stopping_) turn();
 }
 
 void Loop::turn() {
     std::array<epoll_event, 64> events;
     // Without a time-out: arming one for every wait costs more than a timer that ticks by itself.
-    int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
-    bool woken = false, tick = false;
+    bool woken = std::exchange(posts_to_itself_, false), tick = false;
+    int count =
+        ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), woken ? 0 : -1);
     for (int i = 0; i < count && !stopping_; ++i) {
         auto [ready, data] = events[static_cast<std::size_t>(i)];
         int fd = data.fd;
@@ -102,7 +108,11 @@ void Loop::turn() {
             ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
             listener.resting = true;
         }
-        woken |= fd == wake_.get();
+        if (fd == wake_.get()) {
+            eventfd_t ignored;
+            ::eventfd_read(wake_.get(), &ignored);
+            woken = true;
+        }
         tick |= fd == timer_.get();
     }
     if (woken) run_posted();
@@ -110,8 +120,6 @@ void Loop::turn() {
 }
 
 void Loop::run_posted() {
-    eventfd_t ignored;
-    ::eventfd_read(wake_.get(), &ignored);
     std::vector<std::function<void()>> posted;
     {
         std::lock_guard lock(mutex_);

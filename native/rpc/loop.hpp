@@ -76,6 +76,8 @@ class Loop {
     Fd epoll_, wake_, timer_;
     std::thread thread_;
     std::atomic<bool> stopping_{false};
+    std::atomic<std::thread::id> runs_on_{};
+    bool posts_to_itself_ = false;  // only its own thread looks at it
 
     std::vector<Listener> listeners_;
     struct Watched {

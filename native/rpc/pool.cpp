@@ -31,11 +31,12 @@ void Pool::stop() {
 }
 
 void Pool::run(std::size_t lane_index, std::function<void()> work) {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (stopping_) return;
     Lane& lane = lanes_.at(lane_index);
     lane.queue.push_back(std::move(work));
     if (lane.queue.size() <= lane.idle) {
+        lock.unlock();  // whoever wakes would only wait for it
         lane.wake.notify_one();
     } else if (lane.threads < threads_per_lane_) {
         try {
