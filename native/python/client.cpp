@@ -83,42 +83,45 @@ void bind_client(nb::module_& module) {
         .def(
             "get",
             [](Remote& self, const std::string& address, const nb::bytes& key, std::uint64_t offset,
-               std::optional<std::uint64_t> length, double deadline) {
-                GetMessage message{as_string(key), offset, length.value_or(kToTheEnd)};
+               std::optional<std::uint64_t> length, std::uint64_t member, double deadline) {
+                GetMessage message{as_string(key), offset, length.value_or(kToTheEnd), member};
                 auto exchange = unlocked(
                     [&] { return self.get(address, message, false, as_duration(deadline)); });
                 return read_bytes(value_or_raise(exchange));
             },
-            "address"_a, "key"_a, "offset"_a = 0, "length"_a = nb::none(), "deadline"_a = 5.0,
+            "address"_a, "key"_a, "offset"_a = 0, "length"_a = nb::none(), "member"_a = 0,
+            "deadline"_a = 5.0,
             nb::sig("def get(self, address: str, key: bytes, offset: int = 0, length: int | None = "
-                    "None, deadline: float = 5.0) -> bytes"),
-            "Bytes of an object, verified.")
+                    "None, member: int = 0, deadline: float = 5.0) -> bytes"),
+            "Bytes of an object, verified.\n\n"
+            "If it is not there and another than `member` lives at the address: Unavailable.")
         .def(
             "get_into",
             [](Remote& self, const std::string& address, const nb::bytes& key, nb::handle out,
-               double deadline) {
+               std::uint64_t member, double deadline) {
                 Buffer buffer(out, PyBUF_WRITABLE);
-                GetMessage message{as_string(key), 0, kToTheEnd};
+                GetMessage message{as_string(key), 0, kToTheEnd, member};
                 auto exchange = unlocked(
                     [&] { return self.get(address, message, false, as_duration(deadline)); });
                 raise_unless_ok(receive_into(value_or_raise(exchange), buffer));
                 return exchange->reply().body_bytes;
             },
-            "address"_a, "key"_a, "out"_a, "deadline"_a = 5.0,
+            "address"_a, "key"_a, "out"_a, "member"_a = 0, "deadline"_a = 5.0,
             nb::sig("def get_into(self, address: str, key: bytes, out: typing_extensions.Buffer, "
-                    "deadline: float = 5.0) -> int"),
+                    "member: int = 0, deadline: float = 5.0) -> int"),
             "Receive an object into a buffer; gives its size.")
         .def(
             "open",
-            [](Remote& self, const std::string& address, const nb::bytes& key, double deadline) {
-                GetMessage message{as_string(key), 0, kToTheEnd};
+            [](Remote& self, const std::string& address, const nb::bytes& key, std::uint64_t member,
+               double deadline) {
+                GetMessage message{as_string(key), 0, kToTheEnd, member};
                 auto exchange = unlocked(
                     [&] { return self.get(address, message, true, as_duration(deadline)); });
                 return descriptor_or_bytes(value_or_raise(exchange));
             },
-            "address"_a, "key"_a, "deadline"_a = 5.0,
-            nb::sig("def open(self, address: str, key: bytes, deadline: float = 5.0) -> tuple[int, "
-                    "int] | tuple[None, bytes]"),
+            "address"_a, "key"_a, "member"_a = 0, "deadline"_a = 5.0,
+            nb::sig("def open(self, address: str, key: bytes, member: int = 0, deadline: float = "
+                    "5.0) -> tuple[int, int] | tuple[None, bytes]"),
             "A read-only descriptor and the size where the agent can pass one, else the bytes.")
         .def(
             "pull",
@@ -135,13 +138,14 @@ void bind_client(nb::module_& module) {
             "Make the agent copy an object from the agent at `source`.")
         .def(
             "stat",
-            [](Remote& self, const std::string& address, const nb::bytes& key, double deadline) {
+            [](Remote& self, const std::string& address, const nb::bytes& key, std::uint64_t member,
+               double deadline) {
                 std::string name = as_string(key);
-                auto info =
-                    unlocked([&] { return self.stat(address, name, as_duration(deadline)); });
+                auto info = unlocked(
+                    [&] { return self.stat(address, name, as_duration(deadline), member); });
                 return value_or_raise(info);
             },
-            "address"_a, "key"_a, "deadline"_a = 5.0)
+            "address"_a, "key"_a, "member"_a = 0, "deadline"_a = 5.0)
         .def(
             "verify",
             [](Remote& self, const std::string& address, const nb::bytes& key, double deadline) {

@@ -50,7 +50,7 @@ Operations::Outcome Operations::get(Request& request) {
     if (!object) {
         ++counters_.missing;
         store_.missed(message->key);
-        return Answer(store_.absent(message->key));
+        return Answer(absent(message->key, message->wanted));
     }
     bool descriptor = request.local && request.header.has(kDescriptor);
     bool whole = message->offset == 0 && message->length >= object->size;

@@ -97,7 +97,7 @@ Result<DropMessage> DropMessage::decode(const std::string& meta) {
 }
 
 std::string GetMessage::encode() const {
-    return MetaWriter().text(key).number(offset).number(length).take();
+    return MetaWriter().text(key).number(offset).number(length).number(wanted).take();
 }
 
 Result<GetMessage> GetMessage::decode(const std::string& meta) {
@@ -106,6 +106,7 @@ Result<GetMessage> GetMessage::decode(const std::string& meta) {
     message.key = reader.text();
     message.offset = reader.number<std::uint64_t>();
     message.length = reader.number<std::uint64_t>();
+    message.wanted = reader.number<std::uint64_t>();
     return checked(std::move(message), reader, false, "get");
 }
 
@@ -124,13 +125,14 @@ Result<PullMessage> PullMessage::decode(const std::string& meta) {
 }
 
 std::string KeyMessage::encode() const {
-    return MetaWriter().text(key).take();
+    return MetaWriter().text(key).number(wanted).take();
 }
 
 Result<KeyMessage> KeyMessage::decode(const std::string& meta) {
     MetaReader reader(meta);
     KeyMessage message;
     message.key = reader.text();
+    message.wanted = reader.number<std::uint64_t>();
     return checked(std::move(message), reader, false, "request");
 }
 

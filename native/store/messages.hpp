@@ -27,6 +27,7 @@ struct GetMessage {
     std::string key;
     std::uint64_t offset = 0;
     std::uint64_t length = kToTheEnd;
+    std::uint64_t wanted = 0;  // the member that is asked; 0: whoever lives there
     std::string encode() const;
     static Result<GetMessage> decode(const std::string& meta);
 };
@@ -47,6 +48,7 @@ struct DropMessage {
 
 struct KeyMessage {  // stat, verify
     std::string key;
+    std::uint64_t wanted = 0;  // as in GetMessage
     std::string encode() const;
     static Result<KeyMessage> decode(const std::string& meta);
 };

@@ -1,5 +1,7 @@
 #include "store/operations.hpp"
 
+#include <algorithm>
+
 #include "base/crc32c.hpp"
 #include "base/fault.hpp"
 #include "rpc/body.hpp"
@@ -48,11 +50,11 @@ std::variant<Answer, Blocking> Operations::handle(Request request) {
 }
 
 Status Operations::fence(const std::string& key, std::span<const std::uint64_t> owners,
-                         bool must_own) const {
+                         std::size_t copies, bool must_own) const {
     PlacementPtr placement = presence_.placement();
     if (!placement)
         return Status(Code::StaleView, "this agent does not know its peers yet; try again");
-    Owners ours = placement->owners(key, owners.size());
+    Owners ours = placement->owners(key, copies);
     if (ours == owners && (!must_own || ours.contains(placement->self))) return {};
     return Status(Code::StaleView, "'" + key + "' has other owners in the view of this agent; " +
                                        "try again when the views agree");
@@ -128,6 +130,24 @@ Result<ObjectPtr> Operations::compare_there(const ObjectPtr& object, const PullM
 
 // ---- the small ones --------------------------------------------------------------------------
 
+Status Operations::drop(const DropMessage& message) {
+    // A sender that knows fewer members than copies are wanted has a short list, with which ours
+    // may begin: it counts only if no more copies were wanted.
+    std::size_t copies = message.owners.size();
+    if (ObjectPtr object = store_.find(message.key))
+        copies = std::max<std::size_t>(copies, object->copies);
+    Status stale = fence(message.key, message.owners, copies, false);
+    if (stale.ok()) store_.drop(message.key);
+    return stale;
+}
+
+Status Operations::absent(const std::string& key, std::uint64_t wanted) {
+    Status status = store_.absent(key);
+    if (status.code() != Code::NotFound) return status;
+    Status other = presence_.is_wanted(wanted);
+    return other.ok() ? status : other;
+}
+
 Answer Operations::about_key(const Request& request) {
     Answer answer;
     if (request.header.op == Op::Pin) {
@@ -140,14 +160,12 @@ Answer Operations::about_key(const Request& request) {
     if (request.header.op == Op::Drop) {
         auto message = DropMessage::decode(request.meta);
         if (!message.ok()) return message.take_status();
-        if (Status stale = fence(message->key, message->owners, false); !stale.ok()) return stale;
-        store_.drop(message->key);
-        return answer;
+        return drop(*message);
     }
     auto message = KeyMessage::decode(request.meta);
     if (!message.ok()) return message.take_status();
     ObjectPtr object = store_.find(message->key);
-    if (!object) return store_.absent(message->key);
+    if (!object) return absent(message->key, message->wanted);
     if (request.header.op == Op::Verify)
         if (Status status = store_.verify(object); !status.ok()) return status;
     answer.meta = info(*object).encode();

@@ -42,9 +42,13 @@ class Operations : public Handler {
 
   private:
     using Outcome = std::variant<Answer, Blocking>;
-    // StaleView unless our view gives the key the same owners, and us among them if we `must_own`.
-    Status fence(const std::string& key, std::span<const std::uint64_t> owners,
+    // StaleView unless our view gives the same owners to `copies` copies of the key, and us among
+    // them if we `must_own`.
+    Status fence(const std::string& key, std::span<const std::uint64_t> owners, std::size_t copies,
                  bool must_own) const;
+    Status drop(const DropMessage& message);
+    // What is said of an object that is not here to one who asked for member `wanted`.
+    Status absent(const std::string& key, std::uint64_t wanted);
     Outcome put(Request& request);
     Answer put_inline(const PutMessage& message, Body& body);
     Answer put_streamed(const PutMessage& message, Body& body);

@@ -36,10 +36,13 @@ void Presence::set_news(std::string news) {
     news_ = std::move(news);
 }
 
+Status Presence::is_wanted(std::uint64_t wanted) const {
+    if (wanted == 0 || wanted == self_) return {};
+    return Status(Code::Unavailable, "another member lives at this address by now");
+}
+
 Result<ProbeReply> Presence::answer(ProbeMessage message) {
-    // A member that was started anew at the same address must not answer for the one before.
-    if (message.wanted != 0 && message.wanted != self_)
-        return Status(Code::Unavailable, "another member lives at this address by now");
+    if (Status other = is_wanted(message.wanted); !other.ok()) return other;
     ++probes_;
     ProbeReply reply;
     {

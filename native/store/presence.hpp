@@ -30,6 +30,10 @@ class Presence {
     void beat() { last_beat_ = Clock::now(); }
     void set_news(std::string news);
 
+    // Unavailable if another member was `wanted`: one that was started anew at the same address
+    // must not answer for the one before. 0 is for whoever lives here.
+    Status is_wanted(std::uint64_t wanted) const;
+
     // Tells Python only what it does not know yet.
     Result<ProbeReply> answer(ProbeMessage message);
     std::uint64_t probes() const { return probes_; }

@@ -40,17 +40,18 @@ Operations::Outcome Operations::put(Request& request) {
     // Only small bodies are held in memory: what pushes more without asking is cut off.
     if (!streamed && request.header.body_bytes > kHeapLimit)
         return Answer(Status(Code::BadInput, "a body of this size must be announced first"));
-    return Blocking{lane, [this, message = std::move(message), streamed](Body& body) -> Answer {
-                        Status refused = message.ok() ? fence(message->key, message->owners, true)
-                                                      : message.status();
-                        if (refused.ok())
-                            return streamed ? put_streamed(*message, body)
-                                            : put_inline(*message, body);
-                        // A small body is on its way already: read it, so that the sender can go
-                        // on after the refusal.
-                        if (!streamed) (void)body.read_message();
-                        return refused;
-                    }};
+    return Blocking{
+        lane, [this, message = std::move(message), streamed](Body& body) -> Answer {
+            Status refused =
+                message.ok() ? fence(message->key, message->owners, message->owners.size(), true)
+                             : message.status();
+            if (refused.ok())
+                return streamed ? put_streamed(*message, body) : put_inline(*message, body);
+            // A small body is on its way already: read it, so that the sender can go
+            // on after the refusal.
+            if (!streamed) (void)body.read_message();
+            return refused;
+        }};
 }
 
 Answer Operations::put_inline(const PutMessage& message, Body& body) {

@@ -88,8 +88,8 @@ Result<ObjectInfo> Remote::pull(const std::string& address, const PullMessage& m
 }
 
 Result<ObjectInfo> Remote::stat(const std::string& address, const std::string& key,
-                                Duration patience) {
-    return ask_info(Op::Stat, address, KeyMessage{key}.encode(), patience);
+                                Duration patience, std::uint64_t wanted) {
+    return ask_info(Op::Stat, address, KeyMessage{key, wanted}.encode(), patience);
 }
 
 Result<ObjectInfo> Remote::verify(const std::string& address, const std::string& key,

@@ -36,7 +36,8 @@ class Remote {
 
     Result<ObjectInfo> pull(const std::string& address, const PullMessage& message,
                             Duration patience);
-    Result<ObjectInfo> stat(const std::string& address, const std::string& key, Duration patience);
+    Result<ObjectInfo> stat(const std::string& address, const std::string& key, Duration patience,
+                            std::uint64_t wanted = 0);
     Result<ObjectInfo> verify(const std::string& address, const std::string& key,
                               Duration patience);
     Result<ListReply> list(const std::string& address, const ListMessage& message,

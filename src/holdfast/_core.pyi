@@ -87,13 +87,17 @@ class Client:
         `owners` are the members that the ring gives for as many copies; an agent whose view gives others refuses with StaleView.
         """
 
-    def get(self, address: str, key: bytes, offset: int = 0, length: int | None = None, deadline: float = 5.0) -> bytes:
-        """Bytes of an object, verified."""
+    def get(self, address: str, key: bytes, offset: int = 0, length: int | None = None, member: int = 0, deadline: float = 5.0) -> bytes:
+        """
+        Bytes of an object, verified.
 
-    def get_into(self, address: str, key: bytes, out: Buffer, deadline: float = 5.0) -> int:
+        If it is not there and another than `member` lives at the address: Unavailable.
+        """
+
+    def get_into(self, address: str, key: bytes, out: Buffer, member: int = 0, deadline: float = 5.0) -> int:
         """Receive an object into a buffer; gives its size."""
 
-    def open(self, address: str, key: bytes, deadline: float = 5.0) -> tuple[int, int] | tuple[None, bytes]:
+    def open(self, address: str, key: bytes, member: int = 0, deadline: float = 5.0) -> tuple[int, int] | tuple[None, bytes]:
         """
         A read-only descriptor and the size where the agent can pass one, else the bytes.
         """
@@ -101,7 +105,7 @@ class Client:
     def pull(self, address: str, key: bytes, source: str, tier: Tier = ..., deadline: float = 5.0) -> ObjectInfo:
         """Make the agent copy an object from the agent at `source`."""
 
-    def stat(self, address: str, key: bytes, deadline: float = 5.0) -> ObjectInfo: ...
+    def stat(self, address: str, key: bytes, member: int = 0, deadline: float = 5.0) -> ObjectInfo: ...
 
     def verify(self, address: str, key: bytes, deadline: float = 5.0) -> ObjectInfo:
         """

@@ -102,6 +102,28 @@ TEST_CASE("rule 4: a drop under another list of owners drops nothing") {
     CHECK(a.store().find(key) == nullptr);
 }
 
+TEST_CASE("rule 4: a drop at fewer owners than copies were wanted drops nothing") {
+    Node a, b, c;
+    agree({&a, &b, &c});
+    Remote remote(kKey);
+    std::string key = key_of({&a, &b, &c});
+    REQUIRE(put(remote, {&a, &b, &c}, key, "bytes").ok());
+    for (Node* node : {&a, &b, &c}) {
+        CHECK(remote.drop(node->tcp, {key, {a.number, b.number}}, kPatience).code() ==
+              Code::StaleView);
+        CHECK(remote.drop(node->tcp, {key, {a.number}}, kPatience).code() == Code::StaleView);
+        CHECK(*get(remote, node->tcp, {key}) == "bytes");
+    }
+    std::vector<std::uint64_t> all{a.number, b.number, c.number};
+    CHECK(remote.drop(a.tcp, {key, all}, kPatience).ok());
+    agree({&b, &c});  // where fewer live than are wanted, all of them are the list
+    std::string left = key_of({&b, &c});
+    REQUIRE(put(remote, {&b, &c}, left, "bytes").ok());
+    agree({&b});
+    CHECK(remote.drop(b.tcp, {left, {b.number}}, kPatience).ok());
+    CHECK(b.store().find(left) == nullptr);
+}
+
 TEST_CASE("a put or drop without owners, or with too many, is refused as bad input") {
     Node node;
     Remote remote(kKey);

@@ -11,6 +11,27 @@
 using namespace holdfast;
 using namespace holdfast::test;
 
+TEST_CASE("rule 7: what a member lacks says nothing of another that lived at its address") {
+    Node node;
+    agree({&node});
+    Remote remote(kKey);
+    std::uint64_t other = node.number + 1;
+    for (const std::string& address : {node.tcp, node.local}) {
+        CHECK(get(remote, address, {"key", 0, kToTheEnd, node.number}).status().code() ==
+              Code::NotFound);
+        CHECK(get(remote, address, {"key", 0, kToTheEnd, other}).status().code() ==
+              Code::Unavailable);
+        CHECK(remote.stat(address, "key", kPatience, node.number).status().code() ==
+              Code::NotFound);
+        CHECK(remote.stat(address, "key", kPatience, other).status().code() == Code::Unavailable);
+    }
+    std::string held = key_of({&node});
+    REQUIRE(put(remote, {&node}, held, "bytes").ok());
+    CHECK(*get(remote, node.tcp, {held, 0, kToTheEnd, other}) == "bytes");  // they are the same
+    node.store().drop("dropped");
+    CHECK(get(remote, node.tcp, {"dropped", 0, kToTheEnd, other}).status().code() == Code::Dropped);
+}
+
 TEST_CASE("any range equals that slice of the whole") {
     Node node;
     Remote remote(kKey);

@@ -24,10 +24,10 @@ void check_exact(const Message& message) {
 }  // namespace
 
 TEST_CASE("every message is read back, whole or not at all") {
-    check_exact(GetMessage{"key", 7, 9});
+    check_exact(GetMessage{"key", 7, 9, 11});
     check_exact(PullMessage{"key", "tcp:1.2.3.4:5", Tier::Disk});
     check_exact(DropMessage{"key", {1, 2, ~std::uint64_t{0}}});
-    check_exact(KeyMessage{std::string("k\0\xff", 3)});
+    check_exact(KeyMessage{std::string("k\0\xff", 3), 5});
     check_exact(PinMessage{"key", false});
     check_exact(ListMessage{"prefix", "after"});
     check_exact(CallMessage{"service", "method"});

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from holdfast.cluster.routing import Routing
-from holdfast.errors import DeadlineMissed, NotEnoughNodes, NotFound, Unavailable
+from holdfast.errors import DeadlineMissed, NotEnoughNodes, NotFound, StaleView, Unavailable
 from holdfast.membership.view import Entry, Member, State, View
-from holdfast.objects.steps import Client, Doubt, Drop, Look, Merge, Refresh, Step, Steps
+from holdfast.objects.steps import Client, Doubt, Drop, Look, Refresh, Step, Steps
 
 KEY = b"key"
 
@@ -93,17 +93,18 @@ def test_not_found_only_if_nobody_was_lost_and_everybody_answered() -> None:
 
 def test_not_found_is_not_taken_from_who_was_started_in_the_place_of_the_owner() -> None:
     driven = Driven(entries(3))
-    owner = driven.routing.owners.of(KEY, 1)[0]
+    second = driven.routing.owners.of(KEY, 2)[1]
 
     def answer(step: Step) -> bool:
+        if isinstance(step, Look) and step.member is second:
+            raise Unavailable("another member lives at this address by now")
         if isinstance(step, Look):
             raise NotFound("not here")
-        if isinstance(step, Merge) and step.member is owner:  # at its address, a new member
-            return driven.routing.merge([Entry(member(9, node=owner.node), 0, State.ALIVE)])
         return False  # the others have not heard of it yet
 
-    with pytest.raises(Unavailable, match=rf"{owner.node} \(lost\)"):
+    with pytest.raises(Unavailable, match=f"{second.node} may have held it"):
         driven.drive(driven.client.find(KEY), answer)
+    assert Doubt(second) in driven.done
 
 
 def test_a_view_that_another_thread_brought_in_is_looked_through_too() -> None:
@@ -143,6 +144,24 @@ def test_a_drop_at_few_owners_asks_first_whether_there_are_more() -> None:
     owners = [owner.number for owner in driven.routing.owners.of(KEY, 2)]
     assert [drop.member.number for drop in drops] == owners
     assert all(drop.owners == owners for drop in drops)
+
+
+def test_a_drop_goes_to_as_many_owners_as_anybody_knows_of() -> None:
+    driven = Driven(entries(5))
+    first, second, third = driven.routing.owners.of(KEY, 3)
+
+    def answer(step: Step) -> object:
+        if isinstance(step, Look):
+            return 3 if step.member is second else 2
+        if isinstance(step, Drop) and step.member is second and len(step.owners) < 3:
+            error = StaleView("other owners")
+            error.at = second.address
+            raise error
+        return False
+
+    driven.drive(driven.client.drop(KEY, 2), answer)
+    drops = [(step.member, len(step.owners)) for step in driven.done if isinstance(step, Drop)]
+    assert drops == [(first, 2), (second, 2), (second, 3), (third, 3)]
 
 
 def test_a_member_is_avoided_and_not_the_next_one_of_its_node() -> None:

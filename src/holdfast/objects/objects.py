@@ -7,6 +7,7 @@ import os
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 import msgspec
@@ -77,14 +78,19 @@ class Objects:
         """Return the bytes of an object."""
         name = encode_key(key)
         client, deadline = self._peers.client, self._peers.deadline
-        return self._find(name, lambda at: client.get(at, name, deadline=deadline))
+        return self._find(
+            name, lambda at, member: client.get(at, name, member=member, deadline=deadline)
+        )
 
     def get_into(self, key: str | bytes, out: Buffer) -> int:
         """Receive an object into a writable buffer of at least its size; return its size."""
         name = encode_key(key)
         client, deadline = self._peers.client, self._peers.deadline
         try:
-            return self._find(name, lambda at: client.get_into(at, name, out, deadline=deadline))
+            return self._find(
+                name,
+                lambda at, member: client.get_into(at, name, out, member=member, deadline=deadline),
+            )
         except (TypeError, BufferError) as error:
             raise BadInput(f"`out` must be a writable, contiguous buffer: {error}") from None
 
@@ -93,7 +99,9 @@ class Objects:
         name = encode_key(key)
         client, deadline = self._peers.client, self._peers.deadline
         found = self._find(
-            name, lambda at: client.open(at, name, deadline=deadline), local_first=True
+            name,
+            lambda at, member: client.open(at, name, member=member, deadline=deadline),
+            local_first=True,
         )
         if found[0] is None:
             return memoryview(found[1])
@@ -102,8 +110,7 @@ class Objects:
     def stat(self, key: str | bytes) -> ObjectInfo:
         """Return what is known of an object."""
         name = encode_key(key)
-        client, deadline = self._peers.client, self._peers.deadline
-        return _public(self._find(name, lambda at: client.stat(at, name, deadline=deadline)))
+        return _public(self._find(name, partial(self._stat, name)))
 
     def list(self, prefix: str | bytes = "") -> Listing:
         """List the objects whose keys start with `prefix`, on all nodes that answer."""
@@ -140,18 +147,26 @@ class Objects:
         client, deadline = self._peers.client, self._peers.deadline
         copies = self.stat(key).copies
 
-        def drop(step: Drop) -> None:
+        def drop(step: Look | Drop) -> int | None:
             address = self._peers.routing.address(step.member)
+            if isinstance(step, Look):
+                return self._stat(name, address, step.member.number).copies
             client.drop(address, name, step.owners, deadline=deadline)
+            return None
 
         self._drive(self._steps.drop(name, copies), drop)
 
-    def _find(self, name: bytes, ask: Callable[[str], T], local_first: bool = False) -> T:
+    def _stat(self, name: bytes, address: str, member: int) -> _core.ObjectInfo:
+        client, deadline = self._peers.client, self._peers.deadline
+        return client.stat(address, name, member=member, deadline=deadline)
+
+    def _find(self, name: bytes, ask: Callable[[str, int], T], local_first: bool = False) -> T:
+        """Let `ask` try one member after the other: its address, and its number."""
         address = self._peers.routing.address
 
         def act(step: Look | Verify) -> T | None:
             if isinstance(step, Look):
-                return ask(address(step.member))
+                return ask(address(step.member), step.member.number)
             with contextlib.suppress(HoldfastError):
                 self._peers.client.verify(address(step.member), name, deadline=self._peers.deadline)
             return None

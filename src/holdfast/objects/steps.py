@@ -35,7 +35,11 @@ _AGAIN = 2
 
 
 class Look(msgspec.Struct, frozen=True):
-    """Ask a member for the object, or about it; sent back: what it answered."""
+    """Ask a member for the object, or about it; sent back: what it answered.
+
+    Another member that lives at its address by now answers `Unavailable`, not `NotFound`. While
+    dropping, what is asked and sent back is how many copies were wanted.
+    """
 
     member: Member
 
@@ -116,10 +120,6 @@ class Client:
                     # On its way or at rest? Its agent looks again, and drops a copy that is bad.
                     yield Verify(member)
                     missing.append(member.node)
-            if not missing and not self._routing.lost:
-                # Who answered in the place of its owner may have been started there a moment ago.
-                for owner in self._routing.owners.of(key, 1):
-                    yield Merge(owner)
             if not (yield from self._newer(view)):
                 break  # else there are members that we did not know
         missing += [f"{member.node} (lost)" for member in self._routing.lost]
@@ -173,7 +173,7 @@ class Client:
         while True:
             under = self._routing.owners
             owners = under.of(key, copies)
-            # A short list passes the check of every receiver whose own list begins with it.
+            # A short list passes where the object is not held, and our own list begins with it.
             if len(owners) < copies and (yield from self._newer(under.identity)):
                 continue
             if not owners:
@@ -190,6 +190,18 @@ class Client:
             except TryAgain as error:
                 trouble.keep(error)
                 yield from self._overcome(trouble)
+                if isinstance(error, StaleView):
+                    copies = max(copies, (yield from self._copies_known_to(error)))
+
+    def _copies_known_to(self, refusal: StaleView) -> Steps:
+        """Ask who refused our list of owners: it may be short because more copies are wanted."""
+        member = self._routing.member_at(refusal)
+        if member is None:
+            return 0
+        try:
+            return (yield Look(member))
+        except HoldfastError:
+            return 0
 
     def _newer(self, view: int) -> Steps:
         """Ask for a newer view than `view`; another thread may have brought it in meanwhile."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ..errors import BadInput, DeadlineMissed, HoldfastError, StaleView
+from ..errors import BadInput, DeadlineMissed, HoldfastError, NotFound, StaleView, Unavailable
 from ..membership import events as membership
 from ..membership.owners import Owners
 from ..membership.view import Member, View
@@ -251,17 +251,17 @@ class Agent(SimulatedMember):
 
     # ---- objects -------------------------------------------------------------------------------
 
-    def _fence(self, key: bytes, owners: list[int]) -> None:
+    def _fence(self, key: bytes, owners: list[int], copies: int) -> None:
         if not owners:
             raise BadInput("no owners are named")
-        if self.fenced and owners != self.store.owners(key, len(owners)):
+        if self.fenced and owners != self.store.owners(key, copies):
             raise StaleView("other members own the object")
 
     def _put(self, call: Call) -> None:
         message: PutMessage = call.message
         key, content, copies = message.key, message.content, len(message.owners)
         try:
-            self._fence(key, message.owners)
+            self._fence(key, message.owners, copies)
             writer = self.store.create(key, content, message.size, message.tier, copies)
         except HoldfastError as error:
             self._refuse(call, error)
@@ -299,7 +299,11 @@ class Agent(SimulatedMember):
         try:
             stored = self.store.get(call.message.key)
         except HoldfastError as error:
-            self._refuse(call, error)
+            ours = call.message.wanted in (0, self.member.number)
+            if ours or type(error) is not NotFound:
+                self._refuse(call, error)
+            else:
+                self._refuse(call, Unavailable("another member lives at this address by now"))
         else:
             call.answer(Found(stored.held, stored.content))
 
@@ -310,7 +314,9 @@ class Agent(SimulatedMember):
     def _drop(self, call: Call) -> None:
         message: DropMessage = call.message
         try:
-            self._fence(message.key, message.owners)
+            stored = self.store.objects.get(message.key)
+            copies = max(len(message.owners), stored.held.copies if stored else 0)
+            self._fence(message.key, message.owners, copies)
             self.store.drop(message.key)
         except HoldfastError as error:
             self._refuse(call, error)

@@ -105,7 +105,7 @@ class Client:
                 except HoldfastError:
                     return None
                 return None
-            found: Found = yield from self._ask(step.member.address, GetMessage(key))
+            found: Found = yield from self._look(step, key)
             if crc32c(found.content) != found.held.crc32c:
                 raise Damaged("the bytes do not match their checksum")
             return found.content, found.held.copies
@@ -117,10 +117,16 @@ class Client:
         """Drop an object for ever."""
         _, copies = yield from self.get(key)
 
-        def drop(step: steps.Drop) -> Doing:
+        def drop(step: steps.Look | steps.Drop) -> Doing:
+            if isinstance(step, steps.Look):
+                found: Found = yield from self._look(step, key)
+                return found.held.copies
             yield from self._ask(step.member.address, DropMessage(key, step.owners))
 
         yield from self._drive(self._steps.drop(key, copies), drop)
+
+    def _look(self, step: steps.Look, key: bytes) -> Doing:
+        return self._ask(step.member.address, GetMessage(key, step.member.number))
 
     def do(self, doing: Doing, then: Callable[[Any, HoldfastError | None], None]) -> None:
         """Carry out what a client does; `then` gets its result or its error."""

@@ -32,9 +32,10 @@ class PutMessage(msgspec.Struct, frozen=True):
 
 
 class GetMessage(msgspec.Struct, frozen=True):
-    """Send an object."""
+    """Send an object; `wanted` is who is asked, 0 whoever lives there."""
 
     key: bytes
+    wanted: int = 0
 
 
 class VerifyMessage(msgspec.Struct, frozen=True):
