@@ -17,6 +17,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .cluster.faults import Faults
+    from .cluster.injector import inject
     from .errors import BlocksLost, HoldfastError, RanksFailed
     from .job import Job, LocalCluster, connect, local_cluster
     from .replicas import Replicas, Shares
@@ -26,6 +28,7 @@ __version__ = "0.1.0"
 #: Public name -> its module, imported on first use: an agent needs none of them.
 _WHERE = {
     "BlocksLost": ".errors",
+    "Faults": ".cluster.faults",
     "HoldfastError": ".errors",
     "Job": ".job",
     "LocalCluster": ".job",
@@ -33,11 +36,13 @@ _WHERE = {
     "Replicas": ".replicas",
     "Shares": ".replicas",
     "connect": ".job",
+    "inject": ".cluster.injector",
     "local_cluster": ".job",
 }
 
 __all__ = [
     "BlocksLost",
+    "Faults",
     "HoldfastError",
     "Job",
     "LocalCluster",
@@ -46,6 +51,7 @@ __all__ = [
     "Shares",
     "__version__",
     "connect",
+    "inject",
     "local_cluster",
 ]
 

@@ -27,6 +27,12 @@ def print_json(value: Any) -> None:
     sys.stdout.write(text + "\n")
 
 
+def print_json_line(value: Any) -> None:
+    """Print one of several values: a line for each, which a reader gets at once."""
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.flush()
+
+
 def resolve(settings: list[str] | None, **flags: Any) -> Resolved:
     """Load the configuration with the flags of a command on top."""
     for text in settings or []:

@@ -15,7 +15,7 @@ from ..cluster.contacts import Contacts
 from ..cluster.survey import SessionStatus, survey
 from ..config import Config
 from ..units import format_size, format_time
-from .output import AsJson, Session, Set, configure, print_json
+from .output import AsJson, Session, Set, configure, print_json, print_json_line
 
 #: Between two looks with --watch, in seconds.
 _EVERY = 1.0
@@ -38,7 +38,7 @@ def status(
         return
     if as_json:
         while True:
-            print_json(_look(config))
+            print_json_line(_look(config))
             time.sleep(_EVERY)
     with Live(_show(_look(config)), refresh_per_second=4) as live:
         while True:
