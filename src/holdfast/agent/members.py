@@ -30,8 +30,6 @@ _REPLY = msgspec.msgpack.Decoder(Reply)
 _encode = msgspec.msgpack.encode
 #: Deaths within so many periods count as one event.
 _AT_ONCE = 10
-#: Periods between two ticks of restoring that has nothing to do.
-_RESTING = 3
 #: Kept ready for files that are fetched for programs of this node; an eighth of a small tier.
 _SPARE_BYTES = 32 << 20
 #: Errors of a pull whose object is not to be had any more.
@@ -98,7 +96,7 @@ class Members:
         self._core.beat()
         self._membership(swim.Tick(), now)
         self._ticks += 1
-        if self._restorer.busy or self._ticks % _RESTING == 0:
+        if self._restorer.busy or self._ticks % restoring.RESTING == 0:
             self._restoring(restoring.Tick(), now)
 
     def take_events(self) -> None:

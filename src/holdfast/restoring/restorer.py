@@ -32,6 +32,8 @@ from .pulling import Pulling
 from .trimming import Trimming
 from .waiting import Waiting
 
+#: Ticks of which one is enough while a restorer is not `busy`.
+RESTING = 3
 #: About so many members tell one that joins, or is back, what was dropped meanwhile.
 _GREETERS = 8
 

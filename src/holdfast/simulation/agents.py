@@ -77,6 +77,7 @@ class Agent(SimulatedMember):
         self._stuck = False
         self._held: list[tuple[Callable[[Any], None], Any]] = []  # what waits for the Python loop
         self._beat = network.now
+        self._ticks = 0
         self.owners: Owners | None = None
         self.store = self.store_class(member.number, capacity, self._changes)
         self.restorer = self.restorer_class(
@@ -139,7 +140,9 @@ class Agent(SimulatedMember):
         if self._network.rng.random() < _SCRUB * PERIOD:
             for key in list(self.store.objects):
                 self.store.verify(key)
-        self._restoring(_TICK)
+        self._ticks += 1
+        if self.restorer.busy or self._ticks % restoring.RESTING == 0:
+            self._restoring(_TICK)
 
     def _changes(self, what: str, key: bytes) -> None:
         self._watch(self, what, key)
