@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import mpi4py
 import pytest
 
@@ -16,6 +17,10 @@ import holdfast
 # Programs under mpiexec start MPI; pytest itself only uses what needs none.
 mpi4py.rc.initialize = False
 mpi4py.rc.finalize = False
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 
 #: Short, so that tests of silence are quick; long enough for a busy machine.
 DEADLINE = "1 s"

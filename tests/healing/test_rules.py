@@ -10,6 +10,7 @@ from healing import Inside, wait_for
 
 import holdfast
 from holdfast import errors
+from holdfast.membership.owners import Owners
 from holdfast.membership.view import State
 
 KEYS = [f"key-{number}" for number in range(40)]
@@ -89,6 +90,25 @@ def test_rule_4_a_client_with_an_old_view_merges_and_gets_through(
             assert len(inside.holders(f"later-{number}")) >= 2
 
 
+def test_rule_4_a_drop_at_a_part_of_the_owners_is_refused(
+    five: holdfast.LocalCluster, inside: Inside
+) -> None:
+    with five.connect() as job:
+        job.objects.put("key", b"bytes", copies=2)
+        job.objects.put("key", b"bytes", copies=3)  # more copies of the same: fine
+        owners = Owners(inside.view(0), five.config.virtual_nodes).of(b"key", 3)
+        for count in (1, 2):
+            numbers = [member.number for member in owners[:count]]
+            for member in owners:
+                with pytest.raises(errors.StaleView):
+                    inside.client.drop(member.address, b"key", numbers)
+        assert job.objects.get("key") == b"bytes"
+        job.objects.drop("key")
+    for member in owners:
+        with pytest.raises(errors.Dropped):
+            inside.client.get(member.address, b"key")
+
+
 def test_rule_5_puts_ride_through_a_death_and_are_acknowledged_by_enough(
     five: holdfast.LocalCluster, inside: Inside
 ) -> None:
@@ -101,6 +121,21 @@ def test_rule_5_puts_ride_through_a_death_and_are_acknowledged_by_enough(
         five.kill(2)
         with pytest.raises(errors.NotEnoughNodes, match="2 of 5 live"):
             job.objects.put("too many", b"z", copies=3)
+
+
+def test_rule_7_a_new_member_does_not_speak_for_the_one_before(
+    five: holdfast.LocalCluster, inside: Inside
+) -> None:
+    old = inside.member(1)
+    five.kill(1)
+    five.restart(1)
+    new = inside.member(1)
+    assert new.address == old.address
+    for ask in (inside.client.get, inside.client.stat, inside.client.open):
+        with pytest.raises(errors.NotFound):
+            ask(new.address, b"never put", member=new.number)
+        with pytest.raises(errors.Unavailable, match="another member lives at this address"):
+            ask(new.address, b"never put", member=old.number)
 
 
 def test_rule_8_lost_copies_come_back_by_themselves(

@@ -19,6 +19,7 @@ from holdfast import connect
 from holdfast.cluster import processes
 from holdfast.cluster import session as sessions
 from holdfast.cluster.session import AgentFile
+from holdfast.errors import NotEnoughNodes
 
 pytestmark = pytest.mark.skipif(
     bool(ssh.missing()),
@@ -83,6 +84,23 @@ def _config():  # type: ignore[no-untyped-def]
     from holdfast import config
 
     return config.load().config
+
+
+def test_a_spare_serves_programs_and_owns_nothing(hosts: Hosts) -> None:
+    hosts.file.write_text("alpha rack=r1\nbeta rack=r2 role=spare\n")
+    holdfast(*hosts.up)
+    with connect(node="beta") as job:
+        for number in range(20):
+            job.objects.put(f"key-{number}", b"bytes", copies=1)
+        with pytest.raises(NotEnoughNodes, match="2 copies need as many nodes"):
+            job.objects.put("two", b"bytes", copies=2)
+        assert job.objects.get("key-7") == b"bytes"
+    status = json.loads(holdfast("status", "--json"))
+    seen = [
+        (node["node"], node["role"], node["rack"], node["tiers"]["memory"]["objects"])
+        for node in status["nodes"]
+    ]
+    assert seen == [("alpha", "compute", "r1", 20), ("beta", "spare", "r2", 0)]
 
 
 def test_a_host_returns_and_another_joins(hosts: Hosts) -> None:

@@ -25,6 +25,8 @@ AGENT = [sys.executable, "-c", f"import sys; {_MAIN}"]
 
 #: How often a launcher's complaints are looked for while agents start.
 _LOOK_EVERY = 0.2
+#: A launcher may say that an agent failed before it passes on what the agent said, in seconds.
+_LAST_LINES_WITHIN = 1.0
 
 
 class Starter:
@@ -79,9 +81,10 @@ class Starter:
 
     def last_words(self, node: str) -> str:
         """Return the most telling line about a node, or of all."""
+        complaint = self.complaints().get(node)
         lines = self._said().splitlines()
         about = [line for line in lines if node in line]
-        return telling(about) or telling(lines) or f"it said nothing; see {self.log}"
+        return complaint or telling(about) or telling(lines) or f"it said nothing; see {self.log}"
 
     def _said(self) -> str:
         with self.log.open("rb") as file:
@@ -150,6 +153,7 @@ def collect(starters: Sequence[Starter], within: float) -> Outcome:
     """Wait until all agents are ready or have failed."""
     outcome = Outcome()
     deadline = time.monotonic() + within
+    failing: dict[str, float] = {}  # nodes, since when the launcher says so
     with selectors.DefaultSelector() as selector:
         for starter in starters:
             assert starter.process.stdout is not None
@@ -162,8 +166,10 @@ def collect(starters: Sequence[Starter], within: float) -> Outcome:
                 for ready in said or []:
                     _note(ready, key.data, outcome)
             for key in list(selector.get_map().values()):
+                now = time.monotonic()
                 for node, words in key.data.complaints().items():
-                    _note(Ready(node, error=words), key.data, outcome)
+                    if now >= failing.setdefault(node, now) + _LAST_LINES_WITHIN:
+                        _note(Ready(node, error=words), key.data, outcome)
                 if not key.data.waiting:
                     selector.unregister(key.fileobj)
         late = {key.data for key in selector.get_map().values()}
