@@ -56,6 +56,22 @@ def test_who_was_away_hears_of_it_when_it_returns() -> None:
     assert some.holders(KEY) == set()
 
 
+def test_when_a_large_cluster_heals_newcomers_are_told_by_a_few() -> None:
+    some = Some(64)
+    names = list(some.members)
+    some.tick(8)
+    for side in (names[:32], names[32:]):
+        some.see(side, by=side)
+    some.members[names[0]].store.drop(KEY)
+    some.asked.clear()
+    some.see(some.members)
+    some.settle()
+    compared = [request for request in some.asked if isinstance(request, CompareDropped)]
+    assert 0 < len(compared) < 64 * 8  # each meets 32 newcomers, and talks to about four of them
+    some.tick(20)
+    assert knows(some) == set(some.members)
+
+
 def test_drops_on_two_sides_are_a_union() -> None:
     some = Some(4)
     many = [b"key %d" % i for i in range(3000)]
