@@ -63,6 +63,11 @@ def run() -> list[Figure]:
             "of their rate",
             "gets before",
         ),
+        shown(
+            "gets that did not happen because of it: those of",
+            median((1 - one.meanwhile / one.before) * one.restored for one in rounds),
+            "s",
+        ),
         shown("lost bytes restored at", median(o.lost / o.restored for o in rounds) / 1e6, "MB/s"),
     ]
 
