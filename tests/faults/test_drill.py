@@ -41,7 +41,8 @@ def drill(*arguments: str) -> DrillReport:
 
 @pytest.fixture
 def session() -> Iterator[None]:
-    run("up", "--nodes", "4", "--memory", "256MiB", "--disk", "64MiB")
+    timers = ("--set", "probe_period=0.1s")
+    run("up", "--nodes", "4", "--memory", "256MiB", "--disk", "64MiB", *timers)
     yield
     run("down")
 
