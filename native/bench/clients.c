@@ -91,7 +91,11 @@ void measure_clients(Task task, void* what, long clients, long milliseconds) {
         int status;
         if (wait(&status) < 0 || status != 0) exit(1);
     }
-    double rate = 0;
-    for (long i = 0; i < clients; ++i) rate += (double)records[i].requests / records[i].seconds;
-    printf("{\"per_second\": %.9g, \"seconds\": %.9g}\n", rate, median_of(records, clients));
+    double all = 0;
+    for (long i = 0; i < clients; ++i) all += (double)records[i].requests / records[i].seconds;
+    printf("{\"per_second\": %.9g, \"seconds\": %.9g, \"each\": [", all,
+           median_of(records, clients));
+    for (long i = 0; i < clients; ++i)
+        printf("%s%.9g", i > 0 ? ", " : "", (double)records[i].requests / records[i].seconds);
+    puts("]}");
 }

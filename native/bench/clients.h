@@ -12,7 +12,8 @@ typedef struct {
 } Task;
 
 /* Runs `clients` of them at once for `milliseconds`, after a warm-up, and prints
- *     {"per_second": requests of all clients, "seconds": median time of one request}
+ *     {"per_second": requests of all clients, "seconds": median time of one request,
+ *      "each": [requests per second of each client]}
  */
 void measure_clients(Task task, void* what, long clients, long milliseconds);
 

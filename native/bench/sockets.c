@@ -91,6 +91,17 @@ int receive_all(int fd, char* out, size_t size) {
     return 1;
 }
 
+void ask_for_bytes(char request[REQUEST_BYTES], size_t bytes) {
+    memset(request, 0, REQUEST_BYTES);
+    memcpy(request, &bytes, sizeof bytes);
+}
+
+size_t wanted_bytes(const char request[REQUEST_BYTES]) {
+    size_t bytes;
+    memcpy(&bytes, request, sizeof bytes);
+    return bytes;
+}
+
 char* make_buffer(size_t size) {
     char* buffer =
         mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);

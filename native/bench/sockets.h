@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#define REQUEST_BYTES 64 /* a client sends this many and receives as many as were agreed on */
+#define REQUEST_BYTES 64 /* a client sends this many, which say how many it is to receive */
 
 #ifdef __cplusplus
 extern "C" {
@@ -22,6 +22,10 @@ int connect_to(const char* address);
 void send_all(int fd, const char* data, size_t size);
 /* False if the other side closed the connection before the first byte. */
 int receive_all(int fd, char* out, size_t size);
+
+/* A request for so many bytes, and how many one asks for. */
+void ask_for_bytes(char request[REQUEST_BYTES], size_t bytes);
+size_t wanted_bytes(const char request[REQUEST_BYTES]);
 
 /* Pages of its own, every one touched, so that no fault falls into what is measured. */
 char* make_buffer(size_t size);

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -69,21 +69,56 @@ class Pace(msgspec.Struct, frozen=True):
 
     per_second: float  # requests of all clients
     seconds: float  # median of one request
+    each: list[float]  # requests per second of each client
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A client to run: where, with what."""
+
+    core: int
+    name: str
+    arguments: Sequence[str | int]
+    stdin: bytes = b""
+    environment: Mapping[str, str] = {}
 
 
 def client(core: int, name: str, *arguments: str | int, stdin: bytes = b"") -> Pace:
     """Run a client to its end."""
-    with on_core(core):
-        done = subprocess.run(
-            [program(name), *map(str, arguments)],
-            input=stdin,
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-    if done.returncode != 0:
-        raise HoldfastError(f"the program {name} failed: {done.stderr.decode().strip()}")
-    return msgspec.json.decode(done.stdout, type=Pace)
+    return clients([Run(core, name, arguments, stdin)])[0]
+
+
+def clients(runs: Sequence[Run]) -> list[Pace]:
+    """Run clients to their ends, all at the same time."""
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for run in runs:
+            with on_core(run.core):
+                started.append(
+                    subprocess.Popen(
+                        [program(run.name), *map(str, run.arguments)],
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE,
+                        env={**os.environ, **run.environment},
+                    )
+                )
+        for run, process in zip(runs, started, strict=True):
+            assert process.stdin is not None
+            process.stdin.write(run.stdin)
+            process.stdin.close()
+            process.stdin = None
+        return [_pace(run, process) for run, process in zip(runs, started, strict=True)]
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+
+
+def _pace(run: Run, process: subprocess.Popen[bytes]) -> Pace:
+    output, errors = process.communicate(timeout=60)
+    if process.returncode != 0:
+        raise HoldfastError(f"the program {run.name} failed: {errors.decode().strip()}")
+    return msgspec.json.decode(output, type=Pace)
 
 
 class _Lookup(msgspec.Struct, frozen=True):
