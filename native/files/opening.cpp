@@ -72,9 +72,10 @@ std::variant<Answer, Blocking> Opening::handle(const Request& request) {
             return pass(message->order, Passed{copy->attributes, std::move(copy->file)});
         }
     }
-    return Blocking{lane::kFetch, [this, message = std::move(*message)](Body& body) {
-                        return pass(message.order, join(message, body.patience()));
-                    }};
+    auto fetch = [this, message = std::move(*message)](Body& body) {
+        return pass(message.order, join(message, body.patience()));
+    };
+    return Blocking{lane::kFetch, std::move(fetch), true};
 }
 
 Answer Opening::pass(const FileOrder& order, Result<Passed> passed) {

@@ -153,11 +153,16 @@ Result<SingleUse> Spares::take(std::uint64_t size) {
 
 std::uint64_t Spares::next() {
     std::uint64_t missing = 0;
+    for (auto& [room, size] : sizes_)
+        if (size.ready.size() < size.wanted) missing = room;
+    // What nobody wants at this moment may be wanted at the next, and is discarded only to make
+    // room.
     for (auto entry = sizes_.begin(); entry != sizes_.end();) {
         auto& [room, size] = *entry;
-        for (; size.ready.size() > size.wanted; kept_ -= room) size.ready.pop_back();
-        if (size.ready.size() < size.wanted) missing = room;
-        entry = size.wanted == 0 ? sizes_.erase(entry) : std::next(entry);
+        for (; size.ready.size() > size.wanted && kept_ + missing > limit_; kept_ -= room)
+            size.ready.pop_back();
+        bool of_use = size.wanted > 0 || !size.ready.empty();
+        entry = of_use ? std::next(entry) : sizes_.erase(entry);
     }
     return missing;
 }
@@ -170,8 +175,9 @@ void Spares::run() {
             asleep_ = true;
             auto woken = [&] { return stopping_ || !asleep_; };
             if (wake_.wait_for(lock, kIdleTime, woken)) continue;
-            while (!taken_.empty()) forget_oldest();
-            next();
+            taken_.clear();
+            sizes_.clear();
+            taken_bytes_ = kept_ = 0;
             wake_.wait(lock, woken);
             continue;
         }

@@ -141,21 +141,26 @@ static bool send_all(int socket, const char* data, size_t bytes, uint64_t end) {
     return true;
 }
 
+struct passed {
+    int file;   // -1: none
+    int flags;  // MSG_CMSG_CLOEXEC, or 0
+};
+
 // A piece of the reply, and the descriptor that comes with its first byte.
-static long receive(int socket, char* out, size_t room, int* passed) {
+static long receive(int socket, char* out, size_t room, struct passed* passed) {
     char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
     struct iovec part = {out, room};
     struct msghdr message = {.msg_iov = &part,
                              .msg_iovlen = 1,
                              .msg_control = control,
                              .msg_controllen = sizeof control};
-    long got = syscall(SYS_recvmsg, socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    long got = syscall(SYS_recvmsg, socket, &message, passed->flags | MSG_DONTWAIT);
     if (got <= 0) return got;
     struct cmsghdr* header = CMSG_FIRSTHDR(&message);
     if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
         header->cmsg_len == CMSG_LEN(sizeof(int))) {
-        if (*passed >= 0) syscall(SYS_close, *passed);
-        memcpy(passed, CMSG_DATA(header), sizeof *passed);
+        if (passed->file >= 0) syscall(SYS_close, passed->file);
+        memcpy(&passed->file, CMSG_DATA(header), sizeof passed->file);
     }
     return got;
 }
@@ -164,8 +169,8 @@ static long receive(int socket, char* out, size_t room, int* passed) {
 
 enum outcome { BROKEN, LATE, SAID_NO, SAID_YES };
 
-static enum outcome exchange(int socket, const struct hf_frame* request, int* passed, size_t* got,
-                             uint64_t end) {
+static enum outcome exchange(int socket, const struct hf_frame* request, struct passed* passed,
+                             size_t* got, uint64_t end) {
     if (!send_all(socket, request->bytes, request->size, end)) return BROKEN;
     struct hf_reply reply;
     *got = 0;
@@ -191,7 +196,8 @@ static enum outcome exchange(int socket, const struct hf_frame* request, int* pa
 }
 
 // Asks on a connection that is kept, on a new one if that has ended meanwhile.
-static enum outcome ask_on(struct connection* one, const struct hf_frame* request, int* passed) {
+static enum outcome ask_on(struct connection* one, const struct hf_frame* request,
+                           struct passed* passed) {
     uint64_t end = now_ms() + hf_settings.deadline_ms;
     for (;;) {
         bool fresh = !is_ours(one);
@@ -207,7 +213,7 @@ static enum outcome ask_on(struct connection* one, const struct hf_frame* reques
     }
 }
 
-static enum outcome ask(const struct hf_frame* request, int* passed) {
+static enum outcome ask(const struct hf_frame* request, struct passed* passed) {
     // A child that shares our memory must leave alone what is kept, and so must one that was made
     // past the C library.
     if (owner == (int)syscall(SYS_getpid)) {
@@ -227,7 +233,7 @@ static enum outcome ask(const struct hf_frame* request, int* passed) {
     return outcome;
 }
 
-static enum outcome ask_and_learn(const struct hf_frame* request, int* passed) {
+static enum outcome ask_and_learn(const struct hf_frame* request, struct passed* passed) {
     enum outcome outcome = ask(request, passed);
     if (outcome == SAID_YES || outcome == SAID_NO)
         answered();
@@ -240,17 +246,17 @@ void hf_say_leaves(const struct hf_place* place) {
     if (left_alone() || hf_agent_is_silent()) return;
     struct hf_frame request;
     hf_write_leave(&request, place);
-    int passed = -1;
+    struct passed passed = {-1, MSG_CMSG_CLOEXEC};
     ask_and_learn(&request, &passed);
-    if (passed >= 0) syscall(SYS_close, passed);
+    if (passed.file >= 0) syscall(SYS_close, passed.file);
 }
 
-int hf_ask_for(const struct hf_place* place) {
+int hf_ask_for(const struct hf_place* place, bool close_on_exec) {
     if (left_alone() || hf_agent_is_silent()) return -1;
     struct hf_frame request;
     hf_write_open(&request, place);
-    int passed = -1;
-    if (ask_and_learn(&request, &passed) == SAID_YES) return passed;
-    if (passed >= 0) syscall(SYS_close, passed);
+    struct passed passed = {-1, close_on_exec ? MSG_CMSG_CLOEXEC : 0};
+    if (ask_and_learn(&request, &passed) == SAID_YES) return passed.file;
+    if (passed.file >= 0) syscall(SYS_close, passed.file);
     return -1;
 }

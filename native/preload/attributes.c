@@ -106,7 +106,7 @@ static bool read_name(const struct hf_name* name, uint64_t hash, struct hf_name*
            out->copies >= hf_settings.copies && out->file[sizeof out->file - 1] == 0;
 }
 
-int hf_open_by_name(const struct hf_place* place) {
+int hf_open_by_name(const struct hf_place* place, bool close_on_exec) {
     static _Atomic unsigned opens;
     // Now and then the agent is asked all the same: what is used is not evicted.
     if (hf_settings.validate || (hf_settings.start + ++opens) % 64 == 0) return -1;
@@ -118,7 +118,8 @@ int hf_open_by_name(const struct hf_place* place) {
     unsigned way = 0;
     while (way < HF_TABLE_WAYS && !read_name(&set[way], hash, &name)) ++way;
     if (way == HF_TABLE_WAYS || !holds(all, name.generation)) return -1;
-    int file = (int)syscall(SYS_openat, AT_FDCWD, name.file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW, 0);
+    int flags = O_RDONLY | O_NOFOLLOW | (close_on_exec ? O_CLOEXEC : 0);
+    int file = (int)syscall(SYS_openat, AT_FDCWD, name.file, flags, 0);
     if (file < 0) return -1;
     struct stat seen;
     struct hf_entry original;

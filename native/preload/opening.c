@@ -33,12 +33,12 @@ static int from_cache(int directory, const char* path, int flags) {
     if ((flags & ~HARMLESS) != O_RDONLY || !hf_active()) return -1;
     int saved = errno, file = -1;
     if (hf_below(directory, path, &place) && !((flags & O_NOFOLLOW) && is_link(directory, path)))
-        if ((file = hf_open_by_name(&place)) < 0) file = hf_ask_for(&place);
+        if ((file = hf_open_by_name(&place, flags & O_CLOEXEC)) < 0)
+            file = hf_ask_for(&place, flags & O_CLOEXEC);
     if (file >= 0 && hf_holds_lock(file)) {  // and would lose them when the original is next closed
         syscall(SYS_close, file);
         file = -1;
     }
-    if (file >= 0 && !(flags & O_CLOEXEC)) syscall(SYS_fcntl, file, F_SETFD, 0);
     if (file >= 0 && (flags & O_NONBLOCK)) syscall(SYS_fcntl, file, F_SETFL, O_NONBLOCK);
     return hf_keep_errno(saved, file);
 }

@@ -78,8 +78,8 @@ struct hf_root* hf_root_of(const char* path, size_t root_bytes);
 
 // ---- the agent (agent.c) ----
 
-// A descriptor of a copy, with FD_CLOEXEC; -1: the file is to be had from the shared file system.
-int hf_ask_for(const struct hf_place* place);
+// A descriptor of a copy; -1: the file is to be had from the shared file system.
+int hf_ask_for(const struct hf_place* place, bool close_on_exec);
 // Returns when all nodes know that it leaves the cache, or cannot be told.
 void hf_say_leaves(const struct hf_place* place);
 void hf_forget_connections(void);  // in a child
@@ -95,7 +95,7 @@ void hf_changes(int directory, const char* path, bool follow);
 bool hf_is_copy(const struct stat* seen, struct hf_entry* original);
 bool hf_copy_behind(int descriptor, struct hf_entry* original);
 // A descriptor of a copy that the agent has under a name, without asking it; -1: it must be asked.
-int hf_open_by_name(const struct hf_place* place);
+int hf_open_by_name(const struct hf_place* place, bool close_on_exec);
 // Whether its heart has stood still for a deadline, so that no process needs to wait for another.
 bool hf_agent_is_silent(void);
 // What the original's fstat would be.

@@ -70,6 +70,9 @@ struct Answer {
 struct Blocking {
     std::size_t lane;
     std::function<Answer(Body&)> run;
+    // Whoever asks is about to ask again: the thread waits for that for a moment, which spares a
+    // change of threads. For requests without a body.
+    bool lingers = false;
 };
 
 class Handler {

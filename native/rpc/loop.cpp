@@ -1,5 +1,6 @@
 #include "rpc/loop.hpp"
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -18,6 +19,9 @@ namespace {
 constexpr time_t kSweepEvery = 5;  // seconds
 // What one connection may ask before others have their turn.
 constexpr int kRequestsPerTurn = 32;
+// A program that reads file after file asks again within a fraction of that.
+constexpr int kLingerMs = 2;
+constexpr int kMostLingering = 8;
 
 }  // namespace
 
@@ -230,19 +234,63 @@ bool Loop::send(const std::shared_ptr<Connection>& connection) {
 
 void Loop::lend(std::shared_ptr<Connection> connection, Blocking work) {
     unwatch(connection);
-    pool_.run(work.lane, [this, connection = std::move(connection), run = std::move(work.run)] {
-        Body body = connection->lend_body();
-        Answer answer = run(body);
-        connection->take_back(body);
-        connection->answer(std::move(answer));
-        // Most answers fit the socket's buffer and need not wait for the loop to wake.
-        bool sent = connection->flush() != Connection::Flush::Broken;
-        if (!sent || !body.at_end()) {
-            ::shutdown(connection->fd(), SHUT_RDWR);
-            return;
-        }
-        adopt(connection);
+    run_lent(std::move(connection), std::move(work));
+}
+
+void Loop::run_lent(std::shared_ptr<Connection> connection, Blocking work) {
+    std::size_t lane = work.lane;
+    pool_.run(lane, [this, connection = std::move(connection), work = std::move(work)] {
+        serve_lent(connection, work);
     });
+}
+
+void Loop::serve_lent(const std::shared_ptr<Connection>& connection, Blocking work) {
+    auto give_up = [&] { ::shutdown(connection->fd(), SHUT_RDWR); };
+    const bool lingers = work.lingers;
+    const std::size_t lane = work.lane;
+    std::variant<Answer, Blocking> next = std::move(work);
+    for (;;) {
+        if (auto* blocking = std::get_if<Blocking>(&next)) {
+            Body body = connection->lend_body();
+            Answer answer = blocking->run(body);
+            connection->take_back(body);
+            connection->answer(std::move(answer));
+            if (!body.at_end()) {
+                connection->flush();
+                return give_up();
+            }
+        } else {
+            connection->answer(std::get<Answer>(std::move(next)));
+        }
+        // Most answers fit the socket's buffer and need not wait for the loop to wake.
+        auto flushed = connection->flush();
+        if (flushed == Connection::Flush::Broken) return give_up();
+        Request request;
+        if (!lingers || flushed != Connection::Flush::Done || !asks_again(*connection, request))
+            return adopt(connection);
+        ++traffic_.requests;
+        bool has_body = request.header.body_bytes > 0;
+        next = handler_.handle(std::move(request));
+        auto* blocking = std::get_if<Blocking>(&next);
+        if (blocking == nullptr && has_body) return give_up();
+        if (blocking != nullptr && blocking->lane != lane)
+            return run_lent(connection, std::move(*blocking));
+    }
+}
+
+// Only as many linger as leave most threads of a lane to others.
+bool Loop::asks_again(Connection& connection, Request& request) {
+    struct Count {
+        std::atomic<int>& lingering;
+        int number = ++lingering;
+        ~Count() { --lingering; }
+    } count{lingering_};
+    if (count.number > kMostLingering) return false;
+    pollfd one{connection.fd(), POLLIN, 0};
+    if (::poll(&one, 1, kLingerMs) <= 0) return false;
+    // Whatever is wrong with what came, the loop finds out again.
+    auto read = connection.read(request);
+    return read.ok() && *read == Connection::Read::Request;
 }
 
 void Loop::lend_for_disk(std::shared_ptr<Connection> connection) {

@@ -63,6 +63,10 @@ class Loop {
     // Sends; true if the connection is ready for its next request.
     bool send(const std::shared_ptr<Connection>& connection);
     void lend(std::shared_ptr<Connection> connection, Blocking work);
+    // On threads of the pool, which have the connection to themselves.
+    void run_lent(std::shared_ptr<Connection> connection, Blocking work);
+    void serve_lent(const std::shared_ptr<Connection>& connection, Blocking work);
+    bool asks_again(Connection& connection, Request& request);
     void lend_for_disk(std::shared_ptr<Connection> connection);
     void watch(const std::shared_ptr<Connection>& connection, std::uint32_t events);
     void unwatch(const std::shared_ptr<Connection>& connection);
@@ -78,6 +82,8 @@ class Loop {
     std::atomic<bool> stopping_{false};
     std::atomic<std::thread::id> runs_on_{};
     bool posts_to_itself_ = false;  // only its own thread looks at it
+
+    std::atomic<int> lingering_{0};
 
     std::vector<Listener> listeners_;
     struct Watched {
