@@ -11,8 +11,8 @@ std::atomic<int> armed{0};
 
 namespace {
 
-constexpr std::array<std::string_view, kStages> kNames = {"put",     "chain", "get", "pull",
-                                                          "restore", "trim",  "drop"};
+constexpr std::array<std::string_view, kStages> kNames = {
+    "put", "chain", "get", "pull", "restore", "trim", "drop", "fill", "fetch", "evict"};
 
 struct Fault {
     int signal = 0;

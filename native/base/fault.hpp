@@ -21,8 +21,11 @@ enum class Stage : std::uint8_t {
     Restore,  // about to fetch a copy that was lost
     Trim,     // about to remove a copy that its owners have confirmed
     Drop,     // a drop is remembered and its object not yet removed
+    Fill,     // a piece of a file has come from the shared file system and is not stored
+    Fetch,    // a piece of a file has come from its owner, for a program of this node
+    Evict,    // a copy has left the index and its file is not yet removed
 };
-constexpr std::size_t kStages = 7;
+constexpr std::size_t kStages = 10;
 
 namespace fault {
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <future>
 
+#include "base/fault.hpp"
 #include "base/log.hpp"
 
 namespace holdfast {
@@ -82,6 +83,7 @@ void Fill::run(const Source& source) {
             failed = Status(Code::Damaged, got == 0 ? "the file became shorter" : "read error");
             break;
         }
+        fault_point(Stage::Fill);
         failed = writer_->append(piece.get(), static_cast<std::size_t>(got));
         at += static_cast<std::uint64_t>(got);
         if (failed.ok()) advance(at);

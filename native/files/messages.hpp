@@ -24,6 +24,9 @@ struct Attributes {
     std::uint32_t mode = 0, uid = 0, gid = 0;
     std::uint64_t nlink = 0, inode = 0, device = 0, size = 0, blocks = 0;
     std::uint64_t atime_ns = 0, mtime_ns = 0, ctime_ns = 0;
+    // Whether no symbolic link was on the way to it; known where it was looked at, and not told to
+    // others.
+    bool direct = false;
 
     static Attributes of(const struct stat& info);
     Identity identity() const { return {inode, size, mtime_ns, ctime_ns}; }

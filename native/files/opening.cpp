@@ -6,8 +6,12 @@
 #include <array>
 #include <cerrno>
 #include <span>
+#include <system_error>
 #include <thread>
+#include <vector>
 
+#include "base/fault.hpp"
+#include "base/thread.hpp"
 #include "rpc/body.hpp"
 #include "rpc/wire.hpp"
 #include "store/lanes.hpp"
@@ -15,6 +19,8 @@
 
 namespace holdfast {
 namespace {
+
+constexpr std::size_t kMostTelling = 16;  // members that are told of a change at the same time
 
 Status not_cached(const std::string& path, const std::string& why) {
     return Status(Code::NotCached,
@@ -110,24 +116,45 @@ std::variant<Answer, Blocking> Opening::leave(const Request& request) {
 void Opening::tell_all(const std::string& key, Duration patience) {
     PlacementPtr placement = presence_.placement();
     if (!placement) return;
-    TimePoint start = Clock::now(), end = start + patience * 3 / 4;
-    bool all = true;
-    for (std::size_t node = 0; node < placement->numbers.size(); ++node) {
-        std::uint64_t member = placement->numbers[node];
-        if (member == placement->self) continue;
-        Duration wait;
-        {
-            std::lock_guard lock(mutex_);
-            wait = std::min<Duration>(trust_.deadline(member), end - Clock::now());
+    // What is left is for those who do not answer.
+    TimePoint end =
+        Clock::now() + std::max(patience * 3 / 4 - AttributeTable::kFresh, patience / 4);
+    const std::size_t count = placement->numbers.size();
+    const std::string meta = LeaveMessage{"", key}.encode();
+    std::atomic<std::size_t> next{0};
+    std::atomic<bool> all{true};
+    auto tell = [&] {
+        for (std::size_t node; (node = next++) < count;) {
+            std::uint64_t member = placement->numbers[node];
+            if (member == placement->self) continue;
+            Duration wait;
+            {
+                std::lock_guard lock(mutex_);
+                wait = std::min<Duration>(trust_.deadline(member), end - Clock::now());
+            }
+            if (wait <= Duration::zero()) {
+                all = false;
+                continue;
+            }
+            auto told =
+                peers_.ask(placement->addresses[node], {.op = Op::Leave, .meta = meta}, wait);
+            if (told.ok()) continue;
+            all = false;
+            if (is_failure(told.status())) failed(member, told.status());
         }
-        all = all && wait > Duration::zero();
-        if (wait <= Duration::zero()) break;
-        auto told = peers_.ask(placement->addresses[node],
-                               {.op = Op::Leave, .meta = LeaveMessage{"", key}.encode()}, wait);
-        all = all && told.ok();
-        if (!told.ok() && is_failure(told.status())) failed(member, told.status());
+    };
+    std::vector<std::thread> others;
+    while (others.size() + 2 < std::min(count, kMostTelling)) {
+        try {
+            others.push_back(start_thread(tell));
+        } catch (const std::system_error&) {  // the limit of the user or of the cgroup
+            break;
+        }
     }
-    if (!all) std::this_thread::sleep_until(start + AttributeTable::kFresh);
+    tell();
+    for (auto& thread : others) thread.join();
+    // One that is stopped may have been so since a moment ago only.
+    if (!all) std::this_thread::sleep_for(AttributeTable::kFresh);
 }
 
 // ---- our own ---------------------------------------------------------------------------------
@@ -140,7 +167,9 @@ Result<Passed> Opening::local(const FileOrder& order, Duration patience) {
 
 Result<Passed> Opening::when_whole(FileCopy copy, Duration patience) {
     if (!copy.growing) return Passed{copy.attributes, std::move(copy.file)};
-    if (Status status = wait_until_whole(*copy.growing, patience); !status.ok()) return status;
+    // Whoever waits for us must hear us before its own patience ends; the fill goes on.
+    if (Status status = wait_until_whole(*copy.growing, patience * 3 / 4); !status.ok())
+        return status;
     // Kept or not, it is whole, and nobody writes to it any more.
     auto descriptor = reopen(*copy.growing->file().file);
     if (!descriptor.ok()) return descriptor.take_status();
@@ -282,8 +311,10 @@ Result<Passed> Opening::receive(std::uint64_t member, const std::string& address
         return Status(Code::Damaged, "its bytes are not as many as it has", address);
     auto file = spares_.take(size);
     if (!file.ok()) return file.take_status();
-    Status status = exchange->read_body(
-        [&](const char* data, std::size_t piece) { return file->write(data, piece); });
+    Status status = exchange->read_body([&](const char* data, std::size_t piece) {
+        fault_point(Stage::Fetch);
+        return file->write(data, piece);
+    });
     if (status.code() == Code::Damaged) verify_copy(peers_, address, order, exchange->meta(), wait);
     if (!status.ok()) return status;
     auto descriptor = std::move(*file).seal(size);

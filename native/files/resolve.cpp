@@ -84,6 +84,8 @@ Result<Place> resolve(const FileOrder& order) {
     if (::stat(order.root.c_str(), &top) != 0) return not_cached("cannot stat the root", errno);
     if (attributes->device != top.st_dev)
         return Status(Code::NotCached, order.path + " lies on another file system than its root");
+    auto root = open_root(order.root);
+    attributes->direct = root.ok() && where(*fd) == where(*root) + "/" + *relative;
     return Place{std::move(*fd), *attributes};
 }
 

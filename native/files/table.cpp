@@ -132,6 +132,7 @@ void AttributeTable::record(const FileOrder& order, const Attributes& original, 
         entry.mode = original.mode;
         entry.uid = original.uid;
         entry.gid = original.gid;
+        entry.direct = original.direct;
         entry.nlink = original.nlink;
         entry.inode = original.inode;
         entry.device = original.device;
@@ -147,7 +148,9 @@ void AttributeTable::record_name(const FileOrder& order, int descriptor, std::ui
     char file[sizeof(hf_name::file)];
     std::string link = "/proc/self/fd/" + std::to_string(descriptor);
     auto bytes = ::readlink(link.c_str(), file, sizeof file);
-    if (bytes <= 0 || bytes >= static_cast<ssize_t>(sizeof file)) return;
+    struct stat copy{};
+    if (bytes <= 0 || bytes >= static_cast<ssize_t>(sizeof file) || ::fstat(descriptor, &copy) != 0)
+        return;
     file[bytes] = 0;
     std::uint64_t hash = hf_hash(order.path.data(), order.path.size());
     std::lock_guard lock(mutex_);
@@ -164,6 +167,8 @@ void AttributeTable::record_name(const FileOrder& order, int descriptor, std::ui
         name.hash = hash;
         name.generation = generation;
         name.stamp = ++table_->stamp;
+        name.copy_device = copy.st_dev;
+        name.copy_inode = copy.st_ino;
         std::memcpy(name.file, file, static_cast<std::size_t>(bytes) + 1);
     });
 }

@@ -243,12 +243,16 @@ static enum outcome ask_and_learn(const struct hf_frame* request, struct passed*
 }
 
 void hf_say_leaves(const struct hf_place* place) {
-    if (left_alone() || hf_agent_is_silent()) return;
-    struct hf_frame request;
-    hf_write_leave(&request, place);
-    struct passed passed = {-1, MSG_CMSG_CLOEXEC};
-    ask_and_learn(&request, &passed);
-    if (passed.file >= 0) syscall(SYS_close, passed.file);
+    // Also an agent that was left alone: whoever is not told goes on to serve what was.
+    if (!hf_agent_is_silent()) {
+        struct hf_frame request;
+        hf_write_leave(&request, place);
+        struct passed passed = {-1, MSG_CMSG_CLOEXEC};
+        enum outcome outcome = ask_and_learn(&request, &passed);
+        if (passed.file >= 0) syscall(SYS_close, passed.file);
+        if (outcome == SAID_YES) return;
+    }
+    hf_wait_until_stale();
 }
 
 int hf_ask_for(const struct hf_place* place, bool close_on_exec) {

@@ -40,21 +40,28 @@ static const struct hf_table* table(void) {
     return known;
 }
 
-// Whether an entry is that of a copy, and whole.
-static bool matches(const struct hf_entry* entry, const struct stat* seen, struct hf_entry* out) {
+// Whether an entry is that of a copy with such a number, and whole.
+static bool matches(const struct hf_entry* entry, uint64_t device, uint64_t inode,
+                    struct hf_entry* out) {
     for (int attempt = 0; attempt < 100; ++attempt) {
         uint32_t before = __atomic_load_n(&entry->sequence, __ATOMIC_ACQUIRE);
         if (before == 0) return false;
-        if (entry->copy_inode != seen->st_ino) return false;
+        if (entry->copy_inode != inode) return false;
         if (before % 2 != 0) continue;
         memcpy(out, (const void*)entry, sizeof *out);
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if (__atomic_load_n(&entry->sequence, __ATOMIC_RELAXED) != before) continue;
-        return out->copy_inode == seen->st_ino && out->copy_device == seen->st_dev &&
-               out->size == (uint64_t)seen->st_size &&
-               out->copy_mtime_ns == nanoseconds(&seen->st_mtim) &&
+        return out->copy_inode == inode && out->copy_device == device &&
                out->path[sizeof out->path - 1] == 0;
     }
+    return false;
+}
+
+static bool find_entry(const struct hf_table* all, uint64_t device, uint64_t inode,
+                       struct hf_entry* out) {
+    const struct hf_entry* set = &all->entries[hf_table_first(device, inode)];
+    for (unsigned way = 0; way < HF_TABLE_WAYS; ++way)
+        if (matches(&set[way], device, inode, out)) return true;
     return false;
 }
 
@@ -62,11 +69,9 @@ bool hf_is_copy(const struct stat* seen, struct hf_entry* original) {
     // All copies are like that, and hardly anything else is.
     if (seen->st_mode != (S_IFREG | S_IRUSR) || seen->st_uid != hf_settings.user) return false;
     const struct hf_table* all = table();
-    if (all == NULL) return false;
-    const struct hf_entry* set = &all->entries[hf_table_first(seen->st_dev, seen->st_ino)];
-    for (unsigned way = 0; way < HF_TABLE_WAYS; ++way)
-        if (matches(&set[way], seen, original)) return true;
-    return false;
+    return all != NULL && find_entry(all, seen->st_dev, seen->st_ino, original) &&
+           original->size == (uint64_t)seen->st_size &&
+           original->copy_mtime_ns == nanoseconds(&seen->st_mtim);
 }
 
 bool hf_copy_behind(int descriptor, struct hf_entry* original) {
@@ -88,6 +93,20 @@ static bool holds(const struct hf_table* all, uint64_t generation) {
            __atomic_load_n(&all->generation, __ATOMIC_ACQUIRE) == generation;
 }
 
+void hf_wait_until_stale(void) {
+    const struct hf_table* all = table();
+    if (all == NULL) return;
+    struct timespec now, pause = {0, 10 * 1000 * 1000};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t end = nanoseconds(&now) + all->fresh_ns;
+    for (;;) {
+        uint64_t beat = __atomic_load_n(&all->beat_ns, __ATOMIC_ACQUIRE), time = nanoseconds(&now);
+        if (beat == 0 || time >= beat + all->fresh_ns || time >= end) return;
+        syscall(SYS_nanosleep, &pause, NULL);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    }
+}
+
 bool hf_agent_is_silent(void) {
     const struct hf_table* all = table();
     if (all == NULL) return false;
@@ -106,26 +125,44 @@ static bool read_name(const struct hf_name* name, uint64_t hash, struct hf_name*
            out->copies >= hf_settings.copies && out->file[sizeof out->file - 1] == 0;
 }
 
+// What the agent tells of a path, if that holds.
+static bool find_name(const struct hf_table* all, const struct hf_place* place,
+                      struct hf_name* out) {
+    if (all == NULL || hf_settings.validate) return false;
+    uint64_t hash = hf_hash(place->path, place->bytes);
+    const struct hf_name* set = &all->names[hf_name_first(hash)];
+    for (unsigned way = 0; way < HF_TABLE_WAYS; ++way)
+        if (read_name(&set[way], hash, out)) return holds(all, out->generation);
+    return false;
+}
+
+static bool is_of(const struct hf_entry* original, const struct hf_place* place) {
+    return strcmp(original->path, place->path) == 0 &&
+           (hf_settings.largest == 0 || original->size <= hf_settings.largest);
+}
+
+bool hf_known(const struct hf_place* place, struct hf_entry* original) {
+    const struct hf_table* all = table();
+    struct hf_name name;
+    return find_name(all, place, &name) &&
+           find_entry(all, name.copy_device, name.copy_inode, original) && is_of(original, place) &&
+           holds(all, name.generation);
+}
+
 int hf_open_by_name(const struct hf_place* place, bool close_on_exec) {
     static _Atomic unsigned opens;
     // Now and then the agent is asked all the same: what is used is not evicted.
-    if (hf_settings.validate || (hf_settings.start + ++opens) % 64 == 0) return -1;
+    if ((hf_settings.start + ++opens) % 64 == 0) return -1;
     const struct hf_table* all = table();
-    if (all == NULL) return -1;
-    uint64_t hash = hf_hash(place->path, place->bytes);
-    const struct hf_name* set = &all->names[hf_name_first(hash)];
     struct hf_name name;
-    unsigned way = 0;
-    while (way < HF_TABLE_WAYS && !read_name(&set[way], hash, &name)) ++way;
-    if (way == HF_TABLE_WAYS || !holds(all, name.generation)) return -1;
+    if (!find_name(all, place, &name)) return -1;
     int flags = O_RDONLY | O_NOFOLLOW | (close_on_exec ? O_CLOEXEC : 0);
     int file = (int)syscall(SYS_openat, AT_FDCWD, name.file, flags, 0);
     if (file < 0) return -1;
     struct stat seen;
     struct hf_entry original;
     if (syscall(SYS_fstat, file, &seen) == 0 && hf_is_copy(&seen, &original) &&
-        strcmp(original.path, place->path) == 0 && holds(all, name.generation) &&
-        (hf_settings.largest == 0 || original.size <= hf_settings.largest))
+        is_of(&original, place) && holds(all, name.generation))
         return file;
     syscall(SYS_close, file);
     return -1;

@@ -94,10 +94,14 @@ void hf_changes(int directory, const char* path, bool follow);
 // Whether that is a copy, of what.
 bool hf_is_copy(const struct stat* seen, struct hf_entry* original);
 bool hf_copy_behind(int descriptor, struct hf_entry* original);
+// What the original is like of which the agent has a copy under a name, without asking anybody.
+bool hf_known(const struct hf_place* place, struct hf_entry* original);
 // A descriptor of a copy that the agent has under a name, without asking it; -1: it must be asked.
 int hf_open_by_name(const struct hf_place* place, bool close_on_exec);
 // Whether its heart has stood still for a deadline, so that no process needs to wait for another.
 bool hf_agent_is_silent(void);
+// Returns when no process of the node believes any more what an agent told that is gone.
+void hf_wait_until_stale(void);
 // What the original's fstat would be.
 void hf_fill(const struct hf_entry* original, struct stat* out);
 

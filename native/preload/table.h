@@ -8,15 +8,15 @@
 // and after. An agent that starts again goes on with the file that it finds.
 //
 // The second part tells under which names the agent's own copies lie, so that programs open them
-// without asking. What it tells counts only as long as the agent's heart beats, and nothing was
-// changed, refreshed or distrusted since: then the generation is another. Which file that is, the
-// first part must confirm.
+// and learn what their originals are like without asking. What it tells counts only as long as the
+// agent's heart beats, and nothing was changed, refreshed or distrusted since: then the generation
+// is another. Which file that is, the first part must confirm.
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define HF_TABLE_MAGIC UINT64_C(0x3162617446444c48)  // "HLDFtab1"
+#define HF_TABLE_MAGIC UINT64_C(0x3262617446444c48)  // "HLDFtab2"
 #define HF_TABLE_SETS 2048u
 #define HF_TABLE_WAYS 8u    // a copy has its entry in one of so many places
 #define HF_TABLE_PATH 904u  // so that an entry has 1 KiB
@@ -27,7 +27,8 @@ struct hf_entry {
     uint64_t stamp;       // of its set, the entry with the least gives way
     uint64_t copy_device, copy_inode, copy_mtime_ns;
     uint64_t size;  // of both
-    uint32_t mode, uid, gid, unused;
+    uint32_t mode, uid, gid;
+    uint32_t direct;  // no symbolic link leads to it: what lstat tells is the same
     uint64_t nlink, inode, device, blocks, atime_ns, mtime_ns, ctime_ns;
     char path[HF_TABLE_PATH];  // of the original, with a zero behind it
 };
@@ -37,7 +38,8 @@ struct hf_name {
     uint16_t copies, unused;  // copies: as many were wanted
     uint64_t hash;            // of the original's path
     uint64_t generation, stamp;
-    char file[224];  // with a zero behind it
+    uint64_t copy_device, copy_inode;
+    char file[208];  // with a zero behind it
 };
 
 struct hf_table {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/fault.hpp"
 #include "base/hash.hpp"
 
 namespace holdfast {
@@ -66,6 +67,7 @@ Status Store::reserve(Tier which, std::uint64_t footprint) {
         unlink(slot);
         survey_.let_go(Held::of(*object));
         lock.unlock();
+        fault_point(Stage::Evict);
         remove_file(*object);
         lock.lock();
     }

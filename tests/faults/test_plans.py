@@ -9,7 +9,7 @@ import pytest
 
 import holdfast
 from holdfast import _core, errors
-from holdfast.cluster.arming import STAGES, Arm, arm
+from holdfast.cluster.arming import OF_OBJECTS, STAGES, Arm, arm
 from holdfast.cluster.faults import Cut, Faults, Heal, Kill, Restart, Resume, Settle, Stop
 from holdfast.cluster.injector import inject
 
@@ -83,7 +83,7 @@ def test_random_rounds_come_from_the_seed_and_mend_what_they_break() -> None:
     assert not dead | stopped
     kills = {step.at for step in plan.steps if isinstance(step, Kill)}
     stops = {step.at for step in plan.steps if isinstance(step, Stop)}
-    assert kills == stops == {"", *STAGES}
+    assert kills == stops == {"", *OF_OBJECTS}
     assert not any(isinstance(step, Cut) for step in Faults(3).random(100, 6, cuts=False).steps)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import holdfast
 from holdfast.cluster import networks
-from holdfast.cluster.arming import STAGES
+from holdfast.cluster.arming import OF_OBJECTS
 from holdfast.cluster.faults import Faults
 from holdfast.cluster.injector import inject
 from holdfast.cluster.networks import Networks
@@ -72,7 +72,7 @@ class Tally:
     def __init__(self) -> None:
         self.rounds = 0
         self.steps: Counter[str] = Counter()
-        self.stages: Counter[str] = Counter(dict.fromkeys(STAGES, 0))
+        self.stages: Counter[str] = Counter(dict.fromkeys(OF_OBJECTS, 0))
         self.armed: Counter[str] = Counter()
         self.client: dict[str, int] = {}
 
@@ -112,8 +112,8 @@ def soak(seed: int, rounds: int, patience: str) -> Tally:
 def test_twenty_rounds_break_no_promise() -> None:
     tally = soak(seed=258, rounds=20, patience="3 s")  # in which all stages are drawn
     assert tally.rounds >= 20
-    assert all(tally.armed[stage] for stage in STAGES)
-    assert sum(tally.stages.values()) >= len(STAGES), tally
+    assert all(tally.armed[stage] for stage in OF_OBJECTS)
+    assert sum(tally.stages.values()) >= len(OF_OBJECTS), tally
     assert tally.client["whole"] > 0
 
 

@@ -8,11 +8,13 @@ import msgspec
 
 from .._core import Client
 
-Stage = Literal["put", "chain", "get", "pull", "restore", "trim", "drop"]
+Stage = Literal["put", "chain", "get", "pull", "restore", "trim", "drop", "fill", "fetch", "evict"]
 Action = Literal["kill", "stop", "nothing"]
 
 #: What an agent may be doing when a fault goes off; native/base/fault.hpp says when exactly.
-STAGES: tuple[Stage, ...] = ("put", "chain", "get", "pull", "restore", "trim", "drop")
+OF_OBJECTS: tuple[Stage, ...] = ("put", "chain", "get", "pull", "restore", "trim", "drop")
+OF_FILES: tuple[Stage, ...] = ("fill", "fetch", "evict")
+STAGES = OF_OBJECTS + OF_FILES
 
 
 class Arm(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 
 from ..errors import BadInput
-from .arming import STAGES
+from .arming import OF_OBJECTS
 from .faults import Faults
 
 #: An agent fetches lost copies only while another one is missing, and removes superfluous ones
@@ -49,7 +49,7 @@ def _cut(plan: Faults, rng: random.Random, nodes: int) -> Faults:
 
 
 def _at_stage(plan: Faults, rng: random.Random, nodes: int, cuts: bool) -> Faults:
-    stage = rng.choice(STAGES)
+    stage = rng.choice(OF_OBJECTS)
     victim, other = rng.sample(range(nodes), 2)
     kills, by_cut = rng.random() < 0.5, cuts and rng.random() < 0.3
     after = rng.choice([1, 1, 1, 2, 3])
