@@ -286,10 +286,13 @@ bool Loop::asks_again(Connection& connection, Request& request) {
         ~Count() { --lingering; }
     } count{lingering_};
     if (count.number > kMostLingering) return false;
-    pollfd one{connection.fd(), POLLIN, 0};
-    if (::poll(&one, 1, kLingerMs) <= 0) return false;
+    auto read = connection.read(request);  // it may have been sent along with the last
+    if (read.ok() && *read == Connection::Read::More) {
+        pollfd one{connection.fd(), POLLIN, 0};
+        if (::poll(&one, 1, kLingerMs) <= 0) return false;
+        read = connection.read(request);
+    }
     // Whatever is wrong with what came, the loop finds out again.
-    auto read = connection.read(request);
     return read.ok() && *read == Connection::Read::Request;
 }
 

@@ -42,6 +42,24 @@ class Echo : public Handler {
     std::shared_ptr<Stuck> stuck = std::make_shared<Stuck>();
 };
 
+// Answers gets on threads that linger, stats at once and drops on another lane's threads.
+class Lingering : public Handler {
+  public:
+    std::variant<Answer, Blocking> handle(Request request) override {
+        auto echo = [meta = request.meta](Body&) {
+            Answer answer;
+            answer.meta = meta;
+            return answer;
+        };
+        if (request.header.op == Op::Drop) return Blocking{1, echo};
+        if (request.header.op == Op::Get) return Blocking{0, echo, true};
+        Answer answer;
+        answer.meta = request.meta;
+        return answer;
+    }
+};
+
+template <typename Answers = Echo>
 struct EchoServer {
     explicit EchoServer(ServerOptions options) : server(echo, std::move(options)) {
         address = "unix:" + (dir / "socket");
@@ -58,7 +76,7 @@ struct EchoServer {
         return {};
     }
     TempDir dir;
-    Echo echo;
+    Answers echo;
     Server server;
     std::string address, tcp;
 };
@@ -146,7 +164,7 @@ TEST_CASE("memory stays bounded whatever a thousand clients push") {
 }
 
 TEST_CASE("connections that rest or stop halfway are closed") {
-    EchoServer server({.job_key = kKey, .silence = {.resting = 2s, .unfinished = 200ms}});
+    EchoServer<> server({.job_key = kKey, .silence = {.resting = 2s, .unfinished = 200ms}});
     std::string request = frame({.op = Op::Get}, "hello");
     Fd resting = raw_connection(server.address);
     Fd halfway = raw_connection(server.address);
@@ -168,7 +186,7 @@ TEST_CASE("connections that rest or stop halfway are closed") {
 }
 
 TEST_CASE("one who leaves while its file does not grow costs nothing more") {
-    EchoServer server({.job_key = kKey});
+    EchoServer<> server({.job_key = kKey});
     Fd waiting = raw_connection(server.address);
     send_all(waiting.get(), frame({.op = Op::Read}, ""));
     CHECK(eventually([&] { return server.echo.stuck->waits == 1; }));
@@ -178,7 +196,7 @@ TEST_CASE("one who leaves while its file does not grow costs nothing more") {
 }
 
 TEST_CASE("there are no more connections than allowed") {
-    EchoServer server({.job_key = kKey, .max_connections = 3});
+    EchoServer<> server({.job_key = kKey, .max_connections = 3});
     std::vector<Fd> taken;
     for (int i = 0; i < 3; ++i) {
         taken.push_back(raw_connection(server.address));
@@ -193,12 +211,14 @@ TEST_CASE("there are no more connections than allowed") {
     CHECK(server.ask(client).ok());
 }
 
-TEST_CASE("a burst of requests in one go is answered whole, in order") {
-    EchoServer server({.job_key = kKey});
+TEST_CASE_TEMPLATE("a burst of requests in one go is answered whole, in order", Answers, Echo,
+                   Lingering) {
+    EchoServer<Answers> server({.job_key = kKey, .lanes = 2});
     Fd fd = raw_connection(server.address);
     std::string burst, answers;
+    Op kinds[] = {Op::Get, Op::Get, Op::Stat, Op::Get, Op::Drop};
     for (std::uint64_t i = 0; i < 500; ++i)
-        burst += frame({.op = Op::Get, .request = i}, std::to_string(i));
+        burst += frame({.op = kinds[i % 5], .request = i}, std::to_string(i));
     std::thread sender([&] { CHECK(send_all(fd.get(), burst)); });
     std::uint64_t next = 0;
     while (next < 500) {
@@ -219,8 +239,29 @@ TEST_CASE("a burst of requests in one go is answered whole, in order") {
     sender.join();
 }
 
+TEST_CASE("threads that linger are not in the way of others, nor of the end") {
+    EchoServer<Lingering> server({.job_key = kKey, .lanes = 2, .threads_per_lane = 4});
+    std::vector<std::thread> clients;
+    std::atomic<int> answered{0};
+    for (int i = 0; i < 16; ++i)
+        clients.emplace_back([&] {
+            Client client(kKey);
+            for (int request = 0; request < 50; ++request) answered += server.ask(client).ok();
+        });
+    for (auto& client : clients) client.join();
+    CHECK(answered == 16 * 50);
+    Fd malformed = raw_connection(server.address);
+    CHECK(send_all(malformed.get(), frame({.op = Op::Get}, "x") + std::string(100, 'x')));
+    char head[kHeaderBytes + 1];
+    CHECK(::recv(malformed.get(), head, sizeof head, MSG_WAITALL) == sizeof head);
+    CHECK(closed_by_peer(malformed));
+    CHECK(server.server.traffic().refused == 1);
+    Client client(kKey);
+    CHECK(server.ask(client).ok());
+}
+
 TEST_CASE("a server out of descriptors waits for some, and goes on") {
-    EchoServer server({.job_key = kKey});
+    EchoServer<> server({.job_key = kKey});
     Client client(kKey);
     REQUIRE(server.ask(client).ok());  // has its connection already
     rlimit limit{};

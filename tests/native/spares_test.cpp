@@ -74,6 +74,22 @@ TEST_CASE("what is passed is whole, read-only and without a name, from a spare o
     CHECK(files_in(place.tier(Tier::Memory)) == 0);
 }
 
+TEST_CASE("a spare that is not wanted at this moment is kept while there is room") {
+    StoreDir place(512 * kMB);
+    Spares spares(*place.store);
+    spares.set_limit(4 * kMB);
+    for (int i = 0; i < 5; ++i) REQUIRE(filled(spares, random_bytes(400'000, 1)).ok());
+    CHECK(eventually([&] { return spares.kept() >= 2 * kMB; }));
+    // So many that the others are no longer among those taken last.
+    for (int i = 0; i < 100; ++i) REQUIRE(filled(spares, "small").ok());
+    CHECK(eventually([&] { return spares.kept() >= 3 * kMB; }));
+    CHECK(spares.take(400'000)->spare());
+    // Until the room is wanted.
+    for (int i = 0; i < 20; ++i) REQUIRE(filled(spares, random_bytes(900'000, 1)).ok());
+    CHECK(eventually([&] { return spares.take(900'000)->spare(); }));
+    CHECK(spares.kept() <= 4 * kMB);
+}
+
 TEST_CASE("spares are counted in the tier, and go back to it") {
     StoreDir place(64 * kMB);
     auto reserved = [&] { return place.store->usage(Tier::Memory).reserved; };

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
@@ -53,13 +53,14 @@ def _tmpfs() -> Iterator[Path]:
 
 
 class Stage:
-    """Agents, and files whose owners are known; a node's programs have one of two cores.
+    """Agents, and files whose owners are known; each node has one of two cores.
 
+    Agents of `loose` nodes may use both: what they do for a reader they do beside it.
     Originals lie below the directories of both tiers, so that a copy can be compared with an
     original on the same file system.
     """
 
-    def __init__(self, nodes: int) -> None:
+    def __init__(self, nodes: int, loose: Collection[int] = ()) -> None:
         server_core, client_core = programs.two_cores()
         self.cores = [client_core if node % 2 == 0 else server_core for node in range(nodes)]
         with ExitStack() as stack:
@@ -71,8 +72,9 @@ class Stage:
                 MEMORY: stack.enter_context(_tmpfs()),
                 DISK: stack.enter_context(_directory(config.disk_dir or None)),
             }
-            for node, core in zip(self.cluster.nodes, self.cores, strict=True):
-                programs.pin(node.pid, core)
+            for number, node in enumerate(self.cluster.nodes):
+                if number not in loose:
+                    programs.pin(node.pid, self.cores[number])
             with self.cluster.connect() as job:
                 self._ring = Ring(job.nodes, config.virtual_nodes)
             self._numbers = count()

@@ -23,7 +23,9 @@ def run() -> list[Figure]:
 
 def _alone() -> list[Figure]:
     figures = []
-    with Stage(nodes=2) as stage:
+    # The reader has one core and the owner the other, as client and server of the raw requests
+    # have; the reader's agent, which prepares pages while it fetches, may use both.
+    with Stage(nodes=2, loose=[0]) as stage:
         paths = {
             name: [stage.file(MEMORY, 1, size) for size in spread(middle)]
             for name, (middle, _, _) in _MIDDLES.items()
