@@ -136,8 +136,13 @@ void Fill::end(bool failed, std::uint32_t crc) {
 Status wait_until_whole(Growing& growing, Duration patience) {
     auto ended = std::make_shared<std::promise<void>>();
     growing.wake_beyond(~std::uint64_t{0}, [ended] { ended->set_value(); });
-    if (ended->get_future().wait_for(patience) != std::future_status::ready)
-        return Status(Code::DeadlineMissed, "the shared file system gives it too slowly");
+    auto end = ended->get_future();
+    for (std::uint64_t before = 0; end.wait_for(patience) != std::future_status::ready;) {
+        std::uint64_t now = growing.progress().bytes;
+        if (now == before)
+            return Status(Code::DeadlineMissed, "the shared file system gives it too slowly");
+        before = now;
+    }
     if (growing.progress().failed)
         return Status(Code::NotCached, "the shared file system failed in the middle of it");
     return {};

@@ -64,7 +64,7 @@ class Fill : public Growing {
     std::vector<Waiter> waiters_;
 };
 
-// May block: waits until a file that grows is whole.
+// May block: waits until a file that grows is whole, as long as it does grow within each `patience`.
 Status wait_until_whole(Growing& growing, Duration patience);
 
 class Fills {

@@ -62,6 +62,7 @@ std::variant<Answer, Blocking> Opening::handle(const Request& request) {
             Status(Code::BadInput, "files are opened through the agent of the same host"));
     auto message = OpenMessage::decode(request.meta);
     if (!message.ok()) return Answer(message.take_status());
+    if (table_) table_->keep_beating();
     std::uint64_t generation = table_ ? table_->generation() : 0;
     if (auto copy = files_.known(message->order)) {
         auto serve = [this, message = *message, generation](Body&) -> Answer {
@@ -203,9 +204,8 @@ Result<Passed> Opening::join(const OpenMessage& message, Duration patience) {
         auto other = entry;
         ++other->waiting;
         ++counters_.joined;
-        if (!other->ended.wait_for(lock, patience * 3 / 4,
-                                   [&] { return other->outcome.has_value(); }))
-            return not_cached(message.order.path, "does not come in time");
+        // It ends as soon as no more bytes come.
+        other->ended.wait(lock, [&] { return other->outcome.has_value(); });
         lock.unlock();
         return share(*other->outcome);
     }

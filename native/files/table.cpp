@@ -94,6 +94,18 @@ std::uint64_t AttributeTable::generation() const {
     return std::atomic_ref(table_->generation).load();
 }
 
+void AttributeTable::wake_heart() {
+    used_ = Clock::now();
+    if (!resting_) return;
+    resting_ = false;
+    wake_.notify_one();
+}
+
+void AttributeTable::keep_beating() {
+    std::lock_guard lock(mutex_);
+    wake_heart();
+}
+
 void AttributeTable::pass_generation() {
     ++std::atomic_ref(table_->generation);
 }
@@ -154,11 +166,7 @@ void AttributeTable::record_name(const FileOrder& order, int descriptor, std::ui
     file[bytes] = 0;
     std::uint64_t hash = hf_hash(order.path.data(), order.path.size());
     std::lock_guard lock(mutex_);
-    used_ = Clock::now();
-    if (resting_) {
-        resting_ = false;
-        wake_.notify_one();
-    }
+    wake_heart();
     std::span set(table_->names + hf_name_first(hash), HF_TABLE_WAYS);
     auto same = std::ranges::find(set, hash, &hf_name::hash);
     auto& name = same != set.end() ? *same : *std::ranges::min_element(set, {}, &hf_name::stamp);

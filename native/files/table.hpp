@@ -35,6 +35,9 @@ class AttributeTable {
     // asks for none.
     void record(const FileOrder& order, const Attributes& original, int descriptor);
 
+    // Programs ask: they watch our heart while they wait, also if it has rested.
+    void keep_beating();
+
     // Programs may open this copy by its name until something changes. `generation` is that from
     // before the copy was found to be current.
     void record_name(const FileOrder& order, int descriptor, std::uint64_t generation);
@@ -45,12 +48,13 @@ class AttributeTable {
   private:
     AttributeTable(hf_table* table, std::function<void()> was_away);
     void beat();
+    void wake_heart();  // with the lock held
     hf_entry& place_for(std::uint64_t device, std::uint64_t inode);
 
     hf_table* table_;
     std::mutex mutex_;
     std::condition_variable wake_;
-    TimePoint used_{};  // when a name was last recorded
+    TimePoint used_{};  // when a program last asked
     bool resting_ = false;
     bool stopping_ = false;
     std::function<void()> was_away_;

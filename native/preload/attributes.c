@@ -84,13 +84,21 @@ bool hf_copy_behind(int descriptor, struct hf_entry* original) {
 
 // ---- copies that lie under a name ------------------------------------------------------------
 
-// Whether the agent lives and has not forgotten what it told.
-static bool holds(const struct hf_table* all, uint64_t generation) {
+static bool beats(const struct hf_table* all) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     uint64_t beat = __atomic_load_n(&all->beat_ns, __ATOMIC_ACQUIRE), time = nanoseconds(&now);
-    return beat != 0 && time < beat + all->fresh_ns && beat < time + all->fresh_ns &&
-           __atomic_load_n(&all->generation, __ATOMIC_ACQUIRE) == generation;
+    return beat != 0 && time < beat + all->fresh_ns && beat < time + all->fresh_ns;
+}
+
+// Whether the agent lives and has not forgotten what it told.
+static bool holds(const struct hf_table* all, uint64_t generation) {
+    return beats(all) && __atomic_load_n(&all->generation, __ATOMIC_ACQUIRE) == generation;
+}
+
+bool hf_agent_beats(void) {
+    const struct hf_table* all = table();
+    return all != NULL && beats(all);
 }
 
 void hf_wait_until_stale(void) {

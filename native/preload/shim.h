@@ -98,6 +98,8 @@ bool hf_copy_behind(int descriptor, struct hf_entry* original);
 bool hf_known(const struct hf_place* place, struct hf_entry* original);
 // A descriptor of a copy that the agent has under a name, without asking it; -1: it must be asked.
 int hf_open_by_name(const struct hf_place* place, bool close_on_exec);
+// Whether the agent's heart beats at this moment.
+bool hf_agent_beats(void);
 // Whether its heart has stood still for a deadline, so that no process needs to wait for another.
 bool hf_agent_is_silent(void);
 // Returns when no process of the node believes any more what an agent told that is gone.

@@ -10,9 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from preloaded import WITHIN, Shell
+from preloaded import SETTINGS, WITHIN, Shell
 
+import holdfast
 from holdfast.cluster.contacts import Contacts
+from holdfast.cluster.storage import Storage
 from holdfast.cluster.survey import survey
 from holdfast.files import preloading
 
@@ -439,3 +441,22 @@ def test_holdfast_run(shell: Shell) -> None:
         assert ran.returncode != 0
         assert ran.stderr.startswith(complaint), ran.stderr
         assert ran.stderr.count("\n") == 1
+
+
+def test_a_file_that_takes_several_deadlines_to_come_is_read_once_from_the_storage(
+    tmp_path: Path,
+) -> None:
+    backing = tmp_path / "slow"
+    backing.mkdir()
+    for number in range(4):
+        (backing / str(number)).write_bytes(random.Random(number).randbytes(2_000_000))
+    settings = {**SETTINGS, "deadline": "0.5 s", "file_deadline": "0.3 s"}
+    with (
+        Storage(backing, tmp_path / "at", nodes=2, bandwidth="2 MB/s") as storage,
+        holdfast.local_cluster(nodes=2, storage=storage, **settings) as cluster,
+    ):
+        shell = Shell(cluster, storage, tmp_path / "work")
+        ran = shell.shimmed("cat $ROOT/[0-3] | sha256sum", HOLDFAST_SHIM_DEADLINE_MS="500")
+        plain = shell.plain(f"cat {backing}/[0-3] | sha256sum")
+        assert (ran.code, ran.output) == (0, plain.output)
+        assert storage.opens() == {str(number): 1 for number in range(4)}
