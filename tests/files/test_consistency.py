@@ -37,6 +37,32 @@ def test_rule_12_a_change_behind_our_back_is_seen_after_refresh(
             assert storage.opens() == {NAME: 1}
 
 
+@pytest.mark.parametrize("change", ["truncated", "appended to", "deleted"])
+def test_rule_12_what_becomes_of_a_file_in_place_is_seen_after_refresh_and_not_before(
+    job: holdfast.Job, storage: Storage, data: dict[str, bytes], backing: Path, change: str
+) -> None:
+    files = job.files(storage.at)
+    assert files.read(NAME) == data[NAME]
+    if change == "truncated":
+        os.truncate(backing / NAME, 7)
+    elif change == "appended to":
+        with open(backing / NAME, "ab") as file:
+            file.write(b"more")
+    else:
+        (backing / NAME).unlink()
+    storage.reset()
+    assert files.read(NAME) == data[NAME]
+    assert storage.total().opens == 0
+    files.refresh(NAME)
+    if change == "deleted":
+        with pytest.raises(FileNotFoundError):
+            files.read(NAME)
+    else:
+        for _ in range(2):
+            assert files.read(NAME) == (backing / NAME).read_bytes()
+        assert storage.opens() == {NAME: 1}
+
+
 def test_rule_12_a_refresh_of_what_did_not_change_reads_nothing_again(
     job: holdfast.Job, storage: Storage, data: dict[str, bytes]
 ) -> None:

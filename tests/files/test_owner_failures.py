@@ -190,16 +190,23 @@ def test_who_was_away_when_a_file_was_refreshed_looks_again_before_it_serves(
             assert others.read(name) == b"new " + data[name]
 
 
-def test_killed_between_two_reads_of_one_open_file(
-    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+@pytest.mark.parametrize("failed", ["killed", "stopped"])
+def test_an_owner_that_fails_between_two_reads_of_one_open_file_costs_no_byte(
+    cluster: holdfast.LocalCluster,
+    job: holdfast.Job,
+    storage: Storage,
+    data: dict[str, bytes],
+    failed: str,
 ) -> None:
     files = job.files(storage.at)
     epoch(files, data)
     name = next(name for name in sorted(share_of(storage, VICTIM)) if len(data[name]) > 100)
     with files.open(name) as file:
         first = file.read(50)
-        cluster.kill(VICTIM)
+        (cluster.kill if failed == "killed" else cluster.stop)(VICTIM)
         assert first + file.read() == data[name]
+    if failed == "stopped":
+        cluster.resume(VICTIM)
 
 
 def test_killed_in_the_middle_of_a_fill_and_another_takes_over(
@@ -256,6 +263,8 @@ def test_a_corrupted_copy_is_found_and_read_again(
     assert spoilt > 10
     for _ in range(3):
         epoch(files, data)
+    found = sum(node.counters["damaged"] for node in nodes_of(cluster).values())
+    assert found == spoilt  # each was counted, once
 
 
 def test_a_tier_that_is_removed_costs_the_cache_and_nothing_else(
