@@ -40,6 +40,19 @@ static const struct hf_table* table(void) {
     return known;
 }
 
+// Without what lies behind the end of its path: most are short, and each line of the table that is
+// not touched need not come from memory. False: its path has no end.
+static bool copy_entry(const struct hf_entry* entry, struct hf_entry* out) {
+    enum { kLine = 64 };
+    memcpy(out, (const void*)entry, offsetof(struct hf_entry, path));
+    for (size_t at = 0; at < sizeof out->path; at += kLine) {
+        size_t left = sizeof out->path - at, bytes = left < kLine ? left : kLine;
+        memcpy(out->path + at, (const void*)(entry->path + at), bytes);
+        if (memchr(out->path + at, 0, bytes) != NULL) return true;
+    }
+    return false;
+}
+
 // Whether an entry is that of a copy with such a number, and whole.
 static bool matches(const struct hf_entry* entry, uint64_t device, uint64_t inode,
                     struct hf_entry* out) {
@@ -48,11 +61,10 @@ static bool matches(const struct hf_entry* entry, uint64_t device, uint64_t inod
         if (before == 0) return false;
         if (entry->copy_inode != inode) return false;
         if (before % 2 != 0) continue;
-        memcpy(out, (const void*)entry, sizeof *out);
+        bool ends = copy_entry(entry, out);
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if (__atomic_load_n(&entry->sequence, __ATOMIC_RELAXED) != before) continue;
-        return out->copy_inode == inode && out->copy_device == device &&
-               out->path[sizeof out->path - 1] == 0;
+        return out->copy_inode == inode && out->copy_device == device && ends;
     }
     return false;
 }
@@ -133,14 +145,14 @@ static bool read_name(const struct hf_name* name, uint64_t hash, struct hf_name*
            out->copies >= hf_settings.copies && out->file[sizeof out->file - 1] == 0;
 }
 
-// What the agent tells of a path, if that holds.
+// What the agent tells of a path; whether that holds is to be asked when it has been used.
 static bool find_name(const struct hf_table* all, const struct hf_place* place,
                       struct hf_name* out) {
     if (all == NULL || hf_settings.validate) return false;
     uint64_t hash = hf_hash(place->path, place->bytes);
     const struct hf_name* set = &all->names[hf_name_first(hash)];
     for (unsigned way = 0; way < HF_TABLE_WAYS; ++way)
-        if (read_name(&set[way], hash, out)) return holds(all, out->generation);
+        if (read_name(&set[way], hash, out)) return true;
     return false;
 }
 
