@@ -64,7 +64,8 @@ class Fill : public Growing {
     std::vector<Waiter> waiters_;
 };
 
-// May block: waits until a file that grows is whole, as long as it does grow within each `patience`.
+// May block: waits until a file that grows is whole, as long as it does grow within each
+// `patience`.
 Status wait_until_whole(Growing& growing, Duration patience);
 
 class Fills {
