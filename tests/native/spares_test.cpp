@@ -79,10 +79,10 @@ TEST_CASE("a spare that is not wanted at this moment is kept while there is room
     Spares spares(*place.store);
     spares.set_limit(4 * kMB);
     for (int i = 0; i < 5; ++i) REQUIRE(filled(spares, random_bytes(400'000, 1)).ok());
-    CHECK(eventually([&] { return spares.kept() >= 2 * kMB; }));
+    CHECK(eventually([&] { return spares.kept() >= 3 * kMB / 2; }));
     // So many that the others are no longer among those taken last.
     for (int i = 0; i < 100; ++i) REQUIRE(filled(spares, "small").ok());
-    CHECK(eventually([&] { return spares.kept() >= 3 * kMB; }));
+    CHECK(eventually([&] { return spares.kept() >= 2 * kMB; }));
     CHECK(spares.take(400'000)->spare());
     // Until the room is wanted.
     for (int i = 0; i < 20; ++i) REQUIRE(filled(spares, random_bytes(900'000, 1)).ok());
