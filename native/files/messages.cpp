@@ -135,6 +135,38 @@ Result<OpenMessage> OpenMessage::decode(const std::string& meta) {
     return OpenMessage{static_cast<OnFailure>(meta[0]), std::move(*order)};
 }
 
+std::string TreeOrder::encode() const {
+    return MetaWriter()
+        .number(static_cast<std::uint8_t>(kind))
+        .text(root)
+        .text(path)
+        .number(part)
+        .number(settled_ns)
+        .number(hops)
+        .number(static_cast<std::uint8_t>(stands_in))
+        .take();
+}
+
+Result<TreeOrder> TreeOrder::decode(const std::string& meta) {
+    MetaReader reader(meta);
+    TreeOrder order;
+    auto kind = reader.number<std::uint8_t>();
+    order.kind = static_cast<Kind>(kind);
+    order.root = reader.text();
+    order.path = reader.text();
+    order.part = reader.number<std::uint32_t>();
+    order.settled_ns = reader.number<std::uint64_t>();
+    order.hops = reader.number<std::uint8_t>();
+    auto stands_in = reader.number<std::uint8_t>();
+    order.stands_in = stands_in != 0;
+    if (!reader.whole() || kind > static_cast<std::uint8_t>(Kind::Part) || stands_in > 1 ||
+        order.hops > kMostHops)
+        return incomplete("order of a tree");
+    for (auto* path : {&order.root, &order.path})
+        if (Status status = check_path(*path); !status.ok()) return status;
+    return order;
+}
+
 std::string LeaveMessage::encode() const {
     return MetaWriter().text(path).text(key).take();
 }

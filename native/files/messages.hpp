@@ -32,6 +32,7 @@ struct Attributes {
     Identity identity() const { return {inode, size, mtime_ns, ctime_ns}; }
     std::string encode() const;
     static Result<Attributes> decode(const std::string& meta);
+    bool operator==(const Attributes&) const = default;
 };
 
 // What a reader wants, and under which policy.
@@ -63,6 +64,29 @@ struct OpenMessage {
     FileOrder order;
     std::string encode() const;
     static Result<OpenMessage> decode(const std::string& meta);
+};
+
+// Files that are read in parts are read in parts of this size; the last one may be shorter.
+constexpr std::uint64_t kPartBytes = 4 << 20;
+
+// What is asked of the tree of a broadcast path: by a program of its agent, by an agent of the one
+// above it.
+struct TreeOrder {
+    // A whole file; the listing of a directory (listing.hpp); one part of a large file, which comes
+    // from the file's owner.
+    enum class Kind : std::uint8_t { File = 0, Listing = 1, Part = 2 };
+    Kind kind = Kind::File;
+    std::string root, path;  // as in a FileOrder; a listing may be that of the root itself
+    std::uint32_t part = 0;  // which, from 0
+    std::uint64_t settled_ns = 0;
+    // How many nodes may still be asked one above the other; a program says kMostHops. So requests
+    // end, whatever the nodes believe of one another.
+    std::uint8_t hops = kMostHops;
+    bool stands_in = false;  // the heads before the one that is asked have failed
+
+    static constexpr std::uint8_t kMostHops = 16;
+    std::string encode() const;
+    static Result<TreeOrder> decode(const std::string& meta);
 };
 
 // A path that leaves the cache: said by a program, or, as the key that says so, by a member.

@@ -89,14 +89,34 @@ Result<Place> resolve(const FileOrder& order) {
     return Place{std::move(*fd), *attributes};
 }
 
-Result<Fd> open_place(const Place& place) {
-    Fd fd(::open(link_of(place.fd).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+Result<Place> resolve_root(const std::string& root) {
+    auto fd = open_root(root);
+    if (!fd.ok()) return fd.take_status();
+    auto attributes = attributes_of(*fd);
+    if (!attributes.ok()) return attributes.take_status();
+    return Place{std::move(*fd), *attributes};
+}
+
+namespace {
+
+Result<Fd> open_as(const Place& place, int flags) {
+    Fd fd(::open(link_of(place.fd).c_str(), O_RDONLY | O_CLOEXEC | flags));
     if (!fd) return not_cached("cannot open a file", errno);
     auto now = attributes_of(fd);
     if (!now.ok()) return now.take_status();
     if (now->identity() != place.attributes.identity() || now->device != place.attributes.device)
         return Status(Code::NotCached, "the file changed at this moment");
     return fd;
+}
+
+}  // namespace
+
+Result<Fd> open_place(const Place& place) {
+    return open_as(place, O_NOCTTY | O_NONBLOCK);
+}
+
+Result<Fd> open_directory(const Place& place) {
+    return open_as(place, O_DIRECTORY);
 }
 
 }  // namespace holdfast

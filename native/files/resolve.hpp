@@ -18,6 +18,9 @@ struct Place {
 // NotCached if there is no such file there, whatever the reason.
 Result<Place> resolve(const FileOrder& order);
 
+// The root itself.
+Result<Place> resolve_root(const std::string& root);
+
 // The two ways to do it. By the kernel alone, where an absolute link counts as leading out;
 // Unavailable if it does not know how.
 Result<Fd> resolve_beneath(const std::string& root, const std::string& relative);
@@ -26,5 +29,7 @@ Result<Fd> resolve_and_compare(const std::string& root, const std::string& relat
 
 // Opens the file for reading. NotCached if it is no longer what was seen.
 Result<Fd> open_place(const Place& place);
+// The same for a directory, to be listed.
+Result<Fd> open_directory(const Place& place);
 
 }  // namespace holdfast

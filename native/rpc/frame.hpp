@@ -42,8 +42,9 @@ enum class Op : std::uint8_t {
     Attributes = 13,
     Warm = 14,
     Leave = 15,
+    Tree = 16,
 };
-constexpr std::uint8_t kLastOp = 15;
+constexpr std::uint8_t kLastOp = 16;
 
 enum Flag : std::uint16_t {
     kReply = 1,
