@@ -3,10 +3,15 @@
 namespace holdfast {
 
 std::optional<Attributes> Catalog::find(const std::string& path) const {
+    auto known = look_up(path);
+    return known ? std::optional(known->attributes) : std::nullopt;
+}
+
+std::optional<Catalog::Known> Catalog::look_up(const std::string& path) const {
     std::lock_guard lock(mutex_);
     auto entry = entries_.find(path);
     if (entry == entries_.end() || entry->second.learnt < distrusted_) return std::nullopt;
-    return entry->second.attributes;
+    return entry->second.known;
 }
 
 std::uint64_t Catalog::time() const {
@@ -14,13 +19,14 @@ std::uint64_t Catalog::time() const {
     return time_;
 }
 
-void Catalog::learn(const std::string& path, const Attributes& attributes, std::uint64_t seen) {
+void Catalog::learn(const std::string& path, const Attributes& attributes, std::uint64_t seen,
+                    TimePoint looked) {
     std::lock_guard lock(mutex_);
     if (seen != time_) return;
-    auto [entry, added] = entries_.try_emplace(path, Entry{attributes, time_});
+    auto [entry, added] = entries_.try_emplace(path, Entry{{attributes, looked}, time_});
     if (added) return make_room();
-    if (watch_ && entry->second.attributes.identity() != attributes.identity()) watch_();
-    entry->second = {attributes, time_};
+    if (watch_ && entry->second.known.attributes.identity() != attributes.identity()) watch_();
+    entry->second = {{attributes, looked}, time_};
 }
 
 void Catalog::make_room() {
@@ -55,6 +61,12 @@ std::size_t Catalog::refresh(const std::string& prefix) {
     for (; last != entries_.end() && last->first.starts_with(below); ++last) ++forgotten;
     entries_.erase(first, last);
     return forgotten;
+}
+
+void Catalog::forget(const std::string& path) {
+    std::lock_guard lock(mutex_);
+    tick();
+    entries_.erase(path);
 }
 
 void Catalog::distrust() {

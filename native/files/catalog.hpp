@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "base/clock.hpp"
 #include "files/messages.hpp"
 
 namespace holdfast {
@@ -19,11 +20,18 @@ class Catalog {
 
     // Nothing if the path is not known, or was learnt before all had to be looked at again.
     std::optional<Attributes> find(const std::string& path) const;
+    // The same with the time at which the shared file system was looked at.
+    struct Known {
+        Attributes attributes;
+        TimePoint looked;
+    };
+    std::optional<Known> look_up(const std::string& path) const;
 
     // Ask for the time before looking at a file: what was seen before a refresh that came meanwhile
     // is not learnt.
     std::uint64_t time() const;
-    void learn(const std::string& path, const Attributes& attributes, std::uint64_t seen);
+    void learn(const std::string& path, const Attributes& attributes, std::uint64_t seen,
+               TimePoint looked = Clock::now());
 
     // Called, with the lock held, whenever what was known may be wrong.
     void watch(std::function<void()> watch);
@@ -31,12 +39,14 @@ class Catalog {
     void pass_time();
     // Forgets a path and all below it; gives how many.
     std::size_t refresh(const std::string& prefix);
+    // Forgets one path, not what is below it.
+    void forget(const std::string& path);
     // Nothing that is known may be used before it was looked at again: this node was away.
     void distrust();
 
   private:
     struct Entry {
-        Attributes attributes;
+        Known known;
         std::uint64_t learnt;
     };
     void make_room();

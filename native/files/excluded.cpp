@@ -48,6 +48,13 @@ bool Excluded::contains(std::uint64_t inode) const {
            std::ranges::any_of(found->second, [&](const std::string& path) { return out(path); });
 }
 
+bool Excluded::touches(const std::string& directory) const {
+    std::lock_guard lock(mutex_);
+    auto found = within_.find(directory);
+    return found != within_.end() &&
+           std::ranges::any_of(found->second, [&](const std::string& path) { return out(path); });
+}
+
 std::string Excluded::leaving(const std::string& path, std::uint64_t inode) const {
     std::lock_guard lock(mutex_);
     auto own = said_.find(path);
@@ -80,6 +87,7 @@ Excluded::News Excluded::learn(const std::string& key) {
     std::uint64_t& known = left ? said.left : said.returned;
     known = std::max(known, number);
     last_ = std::max(last_, number);
+    if (left) within_[directory_of(path)].insert(path);
     if (left && inode != 0) inodes_[inode].insert(std::move(path));
     return left ? News::Left : News::Returned;
 }

@@ -21,6 +21,8 @@ class Excluded {
     bool contains(const std::string& path) const;
     // Whether it is the inode of a path that is out.
     bool contains(std::uint64_t inode) const;
+    // Whether something directly in this directory is out, so that a listing of it may be wrong.
+    bool touches(const std::string& directory) const;
     // The key to drop so that a path leaves the cache, with the inode that it has (0: none); the
     // same as before if it is out already.
     std::string leaving(const std::string& path, std::uint64_t inode) const;
@@ -41,6 +43,7 @@ class Excluded {
     mutable std::mutex mutex_;
     std::unordered_map<std::string, Said> said_;
     std::unordered_map<std::uint64_t, std::set<std::string>> inodes_;  // of which paths
+    std::unordered_map<std::string, std::set<std::string>> within_;    // paths by their directory
     std::uint64_t last_ = 0;
 };
 

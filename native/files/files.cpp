@@ -11,15 +11,8 @@
 namespace holdfast {
 namespace {
 
-// Whether the last change is long enough ago that another within the same tick of the file system's
-// clock is out of the question.
 bool settled(const FileOrder& order, const Attributes& attributes) {
-    if (order.settled_ns == 0) return true;
-    auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                   std::chrono::system_clock::now().time_since_epoch())
-                   .count();
-    auto changed = static_cast<std::int64_t>(attributes.mtime_ns);
-    return changed <= now && static_cast<std::uint64_t>(now - changed) >= order.settled_ns;
+    return settled(attributes, order.settled_ns);
 }
 
 Answer with_attributes(const Attributes& attributes) {
@@ -30,6 +23,15 @@ Answer with_attributes(const Attributes& attributes) {
 
 }  // namespace
 
+bool settled(const Attributes& attributes, std::uint64_t settled_ns) {
+    if (settled_ns == 0) return true;
+    auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                   std::chrono::system_clock::now().time_since_epoch())
+                   .count();
+    auto changed = static_cast<std::int64_t>(attributes.mtime_ns);
+    return changed <= now && static_cast<std::uint64_t>(now - changed) >= settled_ns;
+}
+
 Files::Files(Store& store, Presence& presence, Pool& pool)
     : store_(store), presence_(presence), fills_(store, pool, lane::kFill) {
     store_.watch_dropped([this](const std::string& key) {
@@ -38,9 +40,10 @@ Files::Files(Store& store, Presence& presence, Pool& pool)
                 break;
             case Excluded::News::Left:
                 catalog_.pass_time();
+                broadcast_.pass_time();
                 break;
             case Excluded::News::Returned:  // with other names of the same files, whichever
-                catalog_.distrust();
+                distrust();
         }
     });
 }
@@ -130,7 +133,14 @@ std::string Files::leave(const std::string& path) {
 
 std::size_t Files::refresh(const std::string& path) {
     if (std::string key = excluded_.returning(path); !key.empty()) store_.bury({key});
+    broadcast_.refresh(path);
+    broadcast_.forget(directory_of(path));
     return catalog_.refresh(path);
+}
+
+void Files::distrust() {
+    catalog_.distrust();
+    broadcast_.distrust();
 }
 
 // ---- copies ----------------------------------------------------------------------------------
@@ -184,7 +194,7 @@ Result<Place> Files::look(const FileOrder& order) {
 std::vector<std::string> Files::others(const FileOrder& order, const std::string& key) {
     std::vector<std::string> found;
     for (auto& object : store_.list(file_prefix(order.path), "", 64))
-        if (object->key != key) found.push_back(object->key);
+        if (object->key != key && object->key.size() == key.size()) found.push_back(object->key);
     return found;
 }
 

@@ -31,6 +31,10 @@ struct FileCopy {
 // Files that changed a moment ago: read although they are not kept, or left alone.
 enum class Young { Read, LeftAlone };
 
+// Whether the last change is long enough ago that another within the same tick of the file system's
+// clock is out of the question.
+bool settled(const Attributes& attributes, std::uint64_t settled_ns);
+
 class Files {
   public:
     Files(Store& store, Presence& presence, Pool& pool);
@@ -49,7 +53,14 @@ class Files {
     // May block: looks at the shared file system, and reads the file unless it is stored.
     Result<FileCopy> fetch(const FileOrder& order, Duration patience, Young young = Young::Read);
 
+    // May block: the file as the shared file system has it now, if it may be cached.
+    Result<Place> look(const FileOrder& order);
+
     Catalog& catalog() { return catalog_; }
+    // What is known of what trees bring: files and directories.
+    Catalog& broadcast() { return broadcast_; }
+    // Everything is looked at again before it is next served: this node was away.
+    void distrust();
     const Excluded& excluded() const { return excluded_; }
     // May block: somebody changes it, so it leaves the cache. Gives the key that says so, for the
     // other members.
@@ -67,7 +78,6 @@ class Files {
     const Fills::Counters& fill_counters() const { return fills_.counters(); }
 
   private:
-    Result<Place> look(const FileOrder& order);
     Result<FileCopy> fetch_once(const FileOrder& order, Duration patience, Young young);
     Status fence(const FileOrder& order) const;
     // The size of the largest file to be cached; a quarter of the tier unless it is set.
@@ -81,7 +91,7 @@ class Files {
     Store& store_;
     Presence& presence_;
     Fills fills_;
-    Catalog catalog_;
+    Catalog catalog_, broadcast_;
     Excluded excluded_;
     Counters counters_;
 };

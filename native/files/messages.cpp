@@ -10,6 +10,7 @@ namespace holdfast {
 namespace {
 
 constexpr std::size_t kIdentityBytes = 32;
+constexpr std::size_t kTreeBytes = 8;  // that keys of listings and parts have besides, at most
 
 Status incomplete(const char* what) {
     return Status(Code::Damaged, std::string("malformed frame: the ") + what + " is incomplete");
@@ -135,16 +136,24 @@ Result<OpenMessage> OpenMessage::decode(const std::string& meta) {
     return OpenMessage{static_cast<OnFailure>(meta[0]), std::move(*order)};
 }
 
+Status TreeOrder::check() const {
+    if (kind == Kind::Listing && path == root) return {};
+    auto below = FileOrder{.root = root, .path = path + std::string(kTreeBytes, 'x')}.below_root();
+    return below.ok() ? Status() : below.take_status();
+}
+
 std::string TreeOrder::encode() const {
-    return MetaWriter()
-        .number(static_cast<std::uint8_t>(kind))
+    MetaWriter writer;
+    writer.number(static_cast<std::uint8_t>(kind))
         .text(root)
         .text(path)
         .number(part)
         .number(settled_ns)
         .number(hops)
         .number(static_cast<std::uint8_t>(stands_in))
-        .take();
+        .number(static_cast<std::uint8_t>(refreshes.size()));
+    for (auto refresh : refreshes) writer.number(refresh);
+    return writer.take();
 }
 
 Result<TreeOrder> TreeOrder::decode(const std::string& meta) {
@@ -159,12 +168,34 @@ Result<TreeOrder> TreeOrder::decode(const std::string& meta) {
     order.hops = reader.number<std::uint8_t>();
     auto stands_in = reader.number<std::uint8_t>();
     order.stands_in = stands_in != 0;
-    if (!reader.whole() || kind > static_cast<std::uint8_t>(Kind::Part) || stands_in > 1 ||
-        order.hops > kMostHops)
+    auto refreshes = reader.number<std::uint8_t>();
+    for (std::uint8_t i = 0; i < refreshes && !reader.failed(); ++i)
+        order.refreshes.push_back(reader.number<std::uint64_t>());
+    if (!reader.whole() || refreshes > kMostRefreshes ||
+        kind > static_cast<std::uint8_t>(Kind::Part) || stands_in > 1 || order.hops > kMostHops)
         return incomplete("order of a tree");
     for (auto* path : {&order.root, &order.path})
         if (Status status = check_path(*path); !status.ok()) return status;
     return order;
+}
+
+std::string TreeReply::encode() const {
+    return MetaWriter()
+        .text(attributes.encode())
+        .number(age_ns)
+        .number(static_cast<std::uint8_t>(keep))
+        .take();
+}
+
+Result<TreeReply> TreeReply::decode(const std::string& meta) {
+    MetaReader reader(meta);
+    auto attributes = Attributes::decode(std::string(reader.text()));
+    if (!attributes.ok()) return attributes.take_status();
+    TreeReply reply{*attributes, reader.number<std::uint64_t>()};
+    auto keep = reader.number<std::uint8_t>();
+    reply.keep = keep != 0;
+    if (!reader.whole() || keep > 1) return incomplete("answer of a tree");
+    return reply;
 }
 
 std::string LeaveMessage::encode() const {
@@ -199,6 +230,25 @@ std::string file_key(const std::string& path, const Identity& identity) {
                                    .number(identity.mtime_ns)
                                    .number(identity.ctime_ns)
                                    .take();
+}
+
+// Longer than keys of files, so that no two can be equal.
+std::string tree_key(const TreeOrder& order, const Identity& identity) {
+    std::string key = file_key(order.path, identity);
+    switch (order.kind) {
+        case TreeOrder::Kind::File:
+            return key;
+        case TreeOrder::Kind::Listing:
+            return key + "list";
+        case TreeOrder::Kind::Part:
+            return key + "part" + MetaWriter().number(order.part).take();
+    }
+    return key;
+}
+
+std::string directory_of(const std::string& path) {
+    auto slash = path.rfind('/');
+    return slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
 }
 
 }  // namespace holdfast

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/status.hpp"
 #include "store/object.hpp"
@@ -83,10 +84,24 @@ struct TreeOrder {
     // end, whatever the nodes believe of one another.
     std::uint8_t hops = kMostHops;
     bool stands_in = false;  // the heads before the one that is asked have failed
+    // Refreshes that the asker has heard of lately: what was seen before them is no answer.
+    std::vector<std::uint64_t> refreshes = {};
 
     static constexpr std::uint8_t kMostHops = 16;
+    static constexpr std::size_t kMostRefreshes = 16;
+    // NotCached if it is neither the root nor, in its shortest form, a path below it.
+    Status check() const;
     std::string encode() const;
     static Result<TreeOrder> decode(const std::string& meta);
+};
+
+// What agents answer one another to it; programs are told the attributes alone.
+struct TreeReply {
+    Attributes attributes;
+    std::uint64_t age_ns = 0;  // since the shared file system was looked at
+    bool keep = true;          // else it is too young
+    std::string encode() const;
+    static Result<TreeReply> decode(const std::string& meta);
 };
 
 // A path that leaves the cache: said by a program, or, as the key that says so, by a member.
@@ -101,5 +116,10 @@ constexpr char kFilePrefix[] = "@file";
 // All versions of a file have keys that begin with this; it alone decides who owns them.
 std::string file_prefix(const std::string& path);
 std::string file_key(const std::string& path, const Identity& identity);
+// Of what a tree brings: of a whole file the same, of listings and parts others.
+std::string tree_key(const TreeOrder& order, const Identity& identity);
+
+// The directory in which a path lies; "/" lies in itself.
+std::string directory_of(const std::string& path);
 
 }  // namespace holdfast

@@ -49,7 +49,7 @@ void Opening::set(const TrustSettings& settings, std::uint64_t spare_bytes) {
 }
 
 Status Opening::publish(const std::string& table) {
-    auto opened = AttributeTable::open(table, [this] { files_.catalog().distrust(); });
+    auto opened = AttributeTable::open(table, [this] { files_.distrust(); });
     if (!opened.ok()) return opened.take_status();
     table_ = std::move(*opened);
     files_.catalog().watch([table = table_.get()] { table->pass_generation(); });

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "placement/ring.hpp"
+#include "placement/tree.hpp"
 
 namespace holdfast {
 
@@ -33,6 +34,7 @@ struct Placement {
     std::vector<std::string> addresses;  // of the same
     std::uint64_t identity = 0;          // of the view
     std::uint64_t self = 0;              // our own number; 0: nobody
+    Trees trees = {};
 
     bool same_owners(const Placement& other) const {
         return self == other.self && numbers == other.numbers && ring == other.ring;

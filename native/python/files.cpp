@@ -3,7 +3,9 @@
 #include "files/files.hpp"
 
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
+#include "files/listing.hpp"
 #include "python/bind.hpp"
 #include "python/receive.hpp"
 
@@ -207,23 +209,73 @@ void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
             "A read-only descriptor of a file and its attributes, from the agent of this host.\n\n"
             "The agent has it already, reads it if it owns it, or asks its owners. When one fails, "
             "`on_failure` 0 (abort) raises Unavailable, 1 (redirect) NotCached, and 2 (recache) "
-            "goes on to the next. The descriptor is the caller's to close.");
+            "goes on to the next. The descriptor is the caller's to close.")
+        .def(
+            "tree",
+            [](Remote& self, const std::string& address, std::uint8_t kind, const nb::bytes& root,
+               const nb::bytes& path, std::uint32_t part, std::uint64_t settled_ns, double patience,
+               double silence) {
+                if (kind > static_cast<std::uint8_t>(TreeOrder::Kind::Part))
+                    raise(Status(Code::BadInput,
+                                 std::to_string(kind) + " is no kind of document; use 0, 1 or 2"));
+                TreeOrder order{.kind = static_cast<TreeOrder::Kind>(kind),
+                                .root = as_string(root),
+                                .path = as_string(path),
+                                .part = part,
+                                .settled_ns = settled_ns};
+                auto exchange = unlocked([&] {
+                    return self.tree(address, order, as_duration(patience), as_duration(silence));
+                });
+                auto all = Attributes::decode(value_or_raise(exchange).meta());
+                nb::tuple attributes = as_tuple(value_or_raise(all));
+                return nb::make_tuple(exchange->take_descriptor().release(), attributes);
+            },
+            "address"_a, "kind"_a, "root"_a, "path"_a, "part"_a = 0, "settled_ns"_a = 0,
+            "patience"_a = 60.0, "silence"_a = 2.0,
+            nb::sig("def tree(self, address: str, kind: int, root: bytes, path: bytes, part: int = "
+                    "0, settled_ns: int = 0, patience: float = 60.0, silence: float = 2.0) -> "
+                    "tuple[int, tuple[int, int, int, int, int, int, int, int, int, int, int]]"),
+            "What a broadcast brings to this host: `kind` 0 is a whole file, 1 the listing of a "
+            "directory, 2 a part of a large file.\n\n"
+            "A read-only descriptor of it and the attributes of the file or directory. It may take "
+            "as long as `patience`, as long as the agent says after each `silence` that it lives. "
+            "NotCached: read the shared file system instead. The descriptor is the caller's to "
+            "close.");
+    module.attr("PART_BYTES") = kPartBytes;
+    module.def(
+        "decode_listing",
+        [](const nb::bytes& document) {
+            auto listing = Listing::decode({document.c_str(), document.size()});
+            nb::list entries;
+            for (auto& entry : value_or_raise(listing).entries)
+                entries.append(nb::make_tuple(as_bytes(entry.name), as_tuple(entry.attributes),
+                                              as_bytes(entry.target)));
+            return nb::make_tuple(as_tuple(listing->directory), entries);
+        },
+        "document"_a,
+        nb::sig("def decode_listing(document: bytes) -> tuple[tuple[int, int, int, int, int, int, "
+                "int, int, int, int, int], list[tuple[bytes, tuple[int, int, int, int, int, int, "
+                "int, int, int, int, int], bytes]]]"),
+        "The attributes of a directory, and of each entry its name, its attributes and, of a "
+        "link, its target. An entry of mode 0 could not be looked at.");
 }
 
 void bind_files(nb::class_<Agent>& agent) {
     agent
         .def(
             "refresh_files",
-            [](Agent& self, const nb::bytes& prefix) {
-                std::string path = as_string(prefix);
-                return unlocked([&] { return self.files().refresh(path); });
+            [](Agent& self, const std::vector<nb::bytes>& prefixes, std::uint64_t number) {
+                std::vector<std::string> paths;
+                for (auto& prefix : prefixes) paths.push_back(as_string(prefix));
+                return unlocked([&] { return self.tree().refresh(paths, number); });
             },
-            "prefix"_a,
-            "Forget what is known of a path and of all below it; gives of how many files.\n\n"
+            "prefixes"_a, "number"_a,
+            "Forget what is known of paths and of all below them; gives of how many files.\n\n"
+            "`number` is the same at all agents that are told, and never used again. "
             "The next reader of each makes the agent look at it; a copy of a file that did not "
             "change is used again.")
         .def(
-            "distrust_files", [](Agent& self) { self.files().catalog().distrust(); },
+            "distrust_files", [](Agent& self) { self.files().distrust(); },
             "Look at every file again before its copy is next used: this node was away.")
         .def(
             "files",
@@ -251,6 +303,27 @@ void bind_files(nb::class_<Agent>& agent) {
             "path"_a,
             "Before start(): keep a file there that tells what the originals are like of the "
             "copies that programs have open.")
+        .def(
+            "set_tree",
+            [](Agent& self, std::uint32_t degree, std::uint64_t largest, Tier tier, double ttl,
+               std::uint32_t strikes, double avoid, double file_deadline, double deadline) {
+                if (degree < 2)
+                    raise(Status(Code::BadInput, "a tree of degree " + std::to_string(degree) +
+                                                     "; it needs at least 2"));
+                Duration longest = ttl > 0 ? as_duration(ttl) : Duration::max();
+                self.tree().set({degree,
+                                 largest,
+                                 tier,
+                                 longest,
+                                 {strikes, as_duration(avoid), as_duration(file_deadline),
+                                  as_duration(deadline)}});
+            },
+            "degree"_a, "largest"_a, "tier"_a, "ttl"_a, "strikes"_a, "avoid"_a, "file_deadline"_a,
+            "deadline"_a,
+            "How to broadcast: children of a node, the largest file that is sent whole, where "
+            "copies lie, and for how long they are believed (0: for ever).\n\n"
+            "A node above that says nothing for `file_deadline`, and then not even that it lives, "
+            "is left alone for `avoid` seconds.")
         .def(
             "set_files",
             [](Agent& self, std::uint32_t strikes, double avoid, double file_deadline,

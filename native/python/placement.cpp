@@ -1,23 +1,32 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
 
 #include "base/hash.hpp"
 #include "placement/ring.hpp"
+#include "placement/tree.hpp"
 #include "python/bind.hpp"
 #include "python/raise.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 using holdfast::Ring;
+using holdfast::Trees;
 
 namespace {
 
 std::string_view as_view(const nb::bytes& data) {
     return {data.c_str(), data.size()};
 }
+
+struct TreesOfRing {
+    Ring ring;
+    Trees trees;
+    std::uint32_t degree;
+};
 
 }  // namespace
 
@@ -62,4 +71,37 @@ void bind_placement(nb::module_& module) {
             "key"_a, "count"_a = 1,
             nb::sig("def owners(self, key: bytes, count: int = 1) -> list[str]"),
             "The first `count` distinct nodes for `key`, fewer if there are fewer.");
+
+    nb::class_<TreesOfRing>(module, "Trees", "holdfast.placement.tree.Trees at full speed.")
+        .def(
+            "__init__",
+            [](TreesOfRing* self, const Ring& ring, const std::vector<std::string>& racks,
+               std::uint32_t degree) {
+                auto refuse = [](const std::string& why) {
+                    raise(holdfast::Status(holdfast::Code::BadInput, why));
+                };
+                if (racks.size() != ring.nodes().size())
+                    refuse(std::to_string(racks.size()) + " racks for " +
+                           std::to_string(ring.nodes().size()) + " nodes; each has one");
+                if (racks.empty()) refuse("a tree needs at least one node");
+                if (degree < 2)
+                    refuse("a tree of degree " + std::to_string(degree) + "; it needs at least 2");
+                new (self) TreesOfRing{ring, Trees(racks), degree};
+            },
+            "ring"_a, "racks"_a, "degree"_a)
+        .def(
+            "ancestors",
+            [](const TreesOfRing& self, const nb::bytes& key, const std::string& node) {
+                auto& nodes = self.ring.nodes();
+                auto at = std::lower_bound(nodes.begin(), nodes.end(), node);
+                bool there = at != nodes.end() && *at == node;
+                auto index = static_cast<std::uint32_t>(there ? at - nodes.begin()
+                                                              : nodes.end() - nodes.begin());
+                nb::list names;
+                for (auto above : self.trees.ancestors(self.ring, as_view(key), index, self.degree))
+                    names.append(nb::cast(nodes[above]));
+                return names;
+            },
+            "key"_a, "node"_a, nb::sig("def ancestors(self, key: bytes, node: str) -> list[str]"),
+            "Who stands above `node`: its parent first, the head last.");
 }

@@ -54,19 +54,26 @@ void bind_requests(nb::class_<Agent>& agent) {
         .def(
             "set_placement",
             [](Agent& self, const Ring& ring, std::vector<std::uint64_t> numbers,
-               std::vector<std::string> addresses, std::uint64_t identity) {
-                for (std::size_t count : {numbers.size(), addresses.size()})
+               std::vector<std::string> addresses, std::uint64_t identity,
+               std::vector<std::string> racks) {
+                if (racks.empty()) racks.resize(numbers.size());
+                for (std::size_t count : {numbers.size(), addresses.size(), racks.size()})
                     if (count != ring.nodes().size())
                         raise(Status(Code::BadInput, std::to_string(count) + " members for the " +
                                                          std::to_string(ring.nodes().size()) +
                                                          " nodes of the ring; each has one"));
                 unlocked([&] {
-                    self.set_placement(ring, std::move(numbers), std::move(addresses), identity);
+                    self.set_placement(ring, std::move(numbers), std::move(addresses), identity,
+                                       std::move(racks));
                 });
             },
             "ring"_a, "numbers"_a, "addresses"_a, "identity"_a,
-            "Where objects belong from now on: numbers[i] is the member on ring.nodes[i], and\n"
-            "addresses[i] is where it lives.")
+            "racks"_a = std::vector<std::string>(),
+            nb::sig("def set_placement(self, ring: Ring, numbers: collections.abc.Sequence[int], "
+                    "addresses: collections.abc.Sequence[str], identity: int, racks: "
+                    "collections.abc.Sequence[str] = ()) -> None"),
+            "Where objects belong from now on: numbers[i] is the member on ring.nodes[i],\n"
+            "addresses[i] is where it lives and racks[i] its rack; without racks all share one.")
         .def(
             "beat", [](Agent& self) { self.presence().beat(); },
             "The Python loop is alive; answers to probes tell how long ago that was.")

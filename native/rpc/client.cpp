@@ -169,7 +169,7 @@ Result<Exchange> Client::ask(const std::string& address, const Question& questio
     }
     auto parsed = Address::parse(address);
     if (!parsed.ok()) return parsed.take_status();
-    auto channel = dial(*parsed, patience);
+    auto channel = dial(*parsed, question.lives ? std::min(question.silence, patience) : patience);
     if (!channel.ok()) return channel.take_status().located(address);
     return attempt(address, question, patience, std::move(*channel));
 }
@@ -192,7 +192,7 @@ Result<Exchange> Client::attempt(const std::string& address, const Question& que
                                  Duration patience, Channel channel) {
     Exchange exchange(this, address, std::move(channel), Patience(patience));
     Status status = exchange.send_question(question);
-    if (status.ok()) status = exchange.read_reply();
+    if (status.ok()) status = exchange.read_reply(&question);
     if (!status.ok()) return std::move(status).located(address);
     return exchange;
 }
@@ -239,14 +239,20 @@ Result<std::size_t> Exchange::read_some(char* out, std::size_t most) {
     return channel_.receive(out, most, patience_);
 }
 
-Status Exchange::read_reply() {
+Status Exchange::read_reply(const Question* question) {
+    bool watched = question != nullptr && question->lives;
     clean_ = false;
     ahead_.at = ahead_.end = 0;
     char* bytes = ahead_.bytes.data();
     auto fetch = [&](std::size_t wanted) -> Status {
         while (ahead_.end < wanted) {
-            auto got = channel_.receive(bytes + ahead_.end, ahead_.bytes.size() - ahead_.end,
-                                        patience_, wants_descriptor_ ? &descriptor_ : nullptr);
+            Patience wait =
+                watched ? Patience(std::min(question->silence, patience_.stall)) : patience_;
+            auto got = channel_.receive(bytes + ahead_.end, ahead_.bytes.size() - ahead_.end, wait,
+                                        wants_descriptor_ ? &descriptor_ : nullptr);
+            if (!got.ok() && watched && got.status().code() == Code::DeadlineMissed &&
+                Clock::now() < patience_.end && question->lives())
+                continue;
             if (!got.ok()) return got.take_status();
             ahead_.end += *got;
         }
@@ -278,7 +284,8 @@ Status Exchange::read_reply() {
     if (reply_.has(kDescriptor) && !descriptor_)
         return Status(Code::Busy,
                       "this process has too many open files to be passed one; close some");
-    patience_ = Patience(patience_.stall);
+    // Who answered has what it sends.
+    patience_ = Patience(watched ? std::min(question->silence, patience_.stall) : patience_.stall);
     patience_.allow(reply_.body_bytes);
     return {};
 }

@@ -32,6 +32,10 @@ struct Question {
     std::string meta;
     std::string_view body = {};         // sent along; must stay alive during the call
     std::uint64_t announced_bytes = 0;  // with kAskFirst: the size of the body to come
+    // For answers that may take their time. After each `silence` of the other side it is asked
+    // whether that one lives; if not, the wait ends before the patience does.
+    Duration silence = {};
+    std::function<bool()> lives = {};
 };
 
 // One request on one connection, from the first reply to the end of its body.
@@ -75,7 +79,7 @@ class Exchange {
     };
 
     Status send_question(const Question& question);
-    Status read_reply();
+    Status read_reply(const Question* question = nullptr);
     Result<std::size_t> read_some(char* out, std::size_t most);
     Status check_body(std::uint32_t crc);
     // An empty file that was served while it grew has a checksum behind it all the same.

@@ -41,6 +41,7 @@ class Agent {
     const Operations& operations() const { return operations_; }
     Files& files() { return operations_.files(); }
     Opening& opening() { return operations_.opening(); }
+    Tree& tree() { return operations_.tree(); }
     // Readable when Python has something to take: calls or events.
     int fd() const { return ready_.get(); }
 
@@ -49,9 +50,10 @@ class Agent {
         store_->place(presence_.placement());
     }
     void set_placement(Ring ring, std::vector<std::uint64_t> numbers,
-                       std::vector<std::string> addresses, std::uint64_t identity) {
-        presence_.set_placement(std::move(ring), std::move(numbers), std::move(addresses),
-                                identity);
+                       std::vector<std::string> addresses, std::uint64_t identity,
+                       std::vector<std::string> racks = {}) {
+        presence_.set_placement(std::move(ring), std::move(numbers), std::move(addresses), identity,
+                                std::move(racks));
         store_->place(presence_.placement());
     }
 

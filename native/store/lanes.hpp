@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "files/messages.hpp"
 #include "placement/ring.hpp"
 
 namespace holdfast::lane {
@@ -19,6 +20,9 @@ constexpr std::size_t kProbe = kMaxCopies + 7;   // our own probes; they wait fo
 constexpr std::size_t kFetch = kMaxCopies + 8;   // files for our programs; wait for kOpen, kDisk
 constexpr std::size_t kWarm = kMaxCopies + 9;    // waits for fills to end
 constexpr std::size_t kLeave = kMaxCopies + 10;  // changes of our programs; wait for kDisk
-constexpr std::size_t kCount = kMaxCopies + 11;
+// Requests of a broadcast by how many nodes may still be asked one above the other: with n, a
+// request waits for n-1 and less of others, and with none for the shared file system only.
+constexpr std::size_t kTree = kMaxCopies + 11;
+constexpr std::size_t kCount = kTree + TreeOrder::kMostHops + 1;
 
 }  // namespace holdfast::lane

@@ -28,7 +28,7 @@ struct Object {
     std::vector<std::uint32_t> chunks;  // of each kChunk
     Tier tier = Tier::Memory;
     bool has_source = false;   // it can be had again, so it may be evicted
-    std::uint16_t copies = 1;  // how many the writer wanted
+    std::uint16_t copies = 1;  // how many the writer wanted; 0: of a broadcast, nobody's duty
     bool in_heap = false;
     std::string bytes;  // if in the heap
     std::string name;   // else: of the file in the tier's directory

@@ -45,6 +45,8 @@ std::variant<Answer, Blocking> Operations::handle(Request request) {
             return about_key(request);
         case Op::Open:
             return opening_->handle(request);
+        case Op::Tree:
+            return tree_->handle(request);
     }
     return Answer(Status(Code::BadInput, "unknown operation"));
 }

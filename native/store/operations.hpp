@@ -1,10 +1,11 @@
 // The primitives of a node, as a server offers them: put, get, pull, stat, list, drop, pin, verify,
-// call and probe, reads and opens of files. Thread-safe; handle() does not block, what must block
-// goes to the pool's lanes.
+// call and probe, reads and opens of files, what trees bring. Thread-safe; handle() does not block,
+// what must block goes to the pool's lanes.
 #pragma once
 
 #include "files/files.hpp"
 #include "files/opening.hpp"
+#include "files/tree.hpp"
 #include "rpc/calls.hpp"
 #include "rpc/client.hpp"
 #include "rpc/handler.hpp"
@@ -29,6 +30,7 @@ class Operations : public Handler {
     void use_pool(Pool& pool) {
         files_.emplace(store_, presence_, pool);
         opening_.emplace(store_, *files_, peers_, presence_, events_);
+        tree_.emplace(store_, *files_, peers_, presence_, events_);
     }
 
     std::variant<Answer, Blocking> handle(Request request) override;
@@ -39,6 +41,7 @@ class Operations : public Handler {
     const OperationCounters& counters() const { return counters_; }
     Files& files() { return *files_; }
     Opening& opening() { return *opening_; }
+    Tree& tree() { return *tree_; }
 
   private:
     using Outcome = std::variant<Answer, Blocking>;
@@ -73,6 +76,7 @@ class Operations : public Handler {
     Events& events_;
     std::optional<Files> files_;
     std::optional<Opening> opening_;
+    std::optional<Tree> tree_;
     OperationCounters counters_;
 };
 

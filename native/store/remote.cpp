@@ -75,6 +75,17 @@ Result<Attributes> Remote::warm(const std::string& address, const FileOrder& ord
     return Attributes::decode(exchange->meta());
 }
 
+Result<Exchange> Remote::tree(const std::string& address, const TreeOrder& order, Duration patience,
+                              Duration silence) {
+    Question question{
+        .op = Op::Tree, .flags = kDescriptor, .meta = order.encode(), .silence = silence};
+    question.lives = [&] {
+        return client_.ask(address, {.op = Op::Probe, .meta = ProbeMessage().encode()}, silence)
+            .ok();
+    };
+    return client_.ask(address, question, patience);
+}
+
 Result<ObjectInfo> Remote::ask_info(Op op, const std::string& address, std::string meta,
                                     Duration patience) {
     auto exchange = client_.ask(address, {.op = op, .meta = std::move(meta)}, patience);

@@ -34,6 +34,11 @@ class Remote {
                                   Duration patience);
     Result<Attributes> warm(const std::string& address, const FileOrder& order, Duration patience);
 
+    // What the tree of a path brings, by descriptor, from the agent of this host. It may take as
+    // long as `patience`, as long as the agent says after each `silence` that it lives.
+    Result<Exchange> tree(const std::string& address, const TreeOrder& order, Duration patience,
+                          Duration silence);
+
     Result<ObjectInfo> pull(const std::string& address, const PullMessage& message,
                             Duration patience);
     Result<ObjectInfo> stat(const std::string& address, const std::string& key, Duration patience,

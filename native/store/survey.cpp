@@ -63,6 +63,7 @@ Owners Survey::owners(const Held& held) const {
 }
 
 void Survey::change(const ObjectPtr& object, bool add) {
+    if (object->copies == 0) return;
     Held held = Held::of(*object);
     Owners all = owners(held);
     if (!all.contains(self())) {

@@ -8,7 +8,8 @@
 // It follows what comes and goes, so asking costs nothing. After a change of placement everything
 // is counted anew, in the order of keys and a page at a time: what comes or goes behind the count
 // is added at once, what lies ahead of it is left to the count. Not thread-safe: the store's lock
-// guards it. No I/O.
+// guards it. No I/O. Objects that want no copies (of a broadcast) are nobody's duty and not
+// counted.
 #pragma once
 
 #include <array>

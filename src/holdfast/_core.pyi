@@ -40,6 +40,14 @@ class Ring:
     def owners(self, key: bytes, count: int = 1) -> list[str]:
         """The first `count` distinct nodes for `key`, fewer if there are fewer."""
 
+class Trees:
+    """holdfast.placement.tree.Trees at full speed."""
+
+    def __init__(self, ring: Ring, racks: Sequence[str], degree: int) -> None: ...
+
+    def ancestors(self, key: bytes, node: str) -> list[str]:
+        """Who stands above `node`: its parent first, the head last."""
+
 class Tier(enum.Enum):
     """Where an object lies on a node."""
 
@@ -160,6 +168,13 @@ class Client:
         The agent has it already, reads it if it owns it, or asks its owners. When one fails, `on_failure` 0 (abort) raises Unavailable, 1 (redirect) NotCached, and 2 (recache) goes on to the next. The descriptor is the caller's to close.
         """
 
+    def tree(self, address: str, kind: int, root: bytes, path: bytes, part: int = 0, settled_ns: int = 0, patience: float = 60.0, silence: float = 2.0) -> tuple[int, tuple[int, int, int, int, int, int, int, int, int, int, int]]:
+        """
+        What a broadcast brings to this host: `kind` 0 is a whole file, 1 the listing of a directory, 2 a part of a large file.
+
+        A read-only descriptor of it and the attributes of the file or directory. It may take as long as `patience`, as long as the agent says after each `silence` that it lives. NotCached: read the shared file system instead. The descriptor is the caller's to close.
+        """
+
 FILE_PREFIX: bytes = ...
 
 class Trust:
@@ -182,6 +197,13 @@ class Trust:
 
     def failed(self, member: int, late: bool, now: float) -> None:
         """It missed its deadline, or its connection failed."""
+
+PART_BYTES: int = 4194304
+
+def decode_listing(document: bytes) -> tuple[tuple[int, int, int, int, int, int, int, int, int, int, int], list[tuple[bytes, tuple[int, int, int, int, int, int, int, int, int, int, int], bytes]]]:
+    """
+    The attributes of a directory, and of each entry its name, its attributes and, of a link, its target. An entry of mode 0 could not be looked at.
+    """
 
 def status_codes() -> dict[str, int]:
     """Numbers of the failures on the wire, by the name of their exception."""
@@ -225,10 +247,10 @@ class Agent:
     def set_self(self, number: int) -> None:
         """The number of the member that this agent is."""
 
-    def set_placement(self, ring: Ring, numbers: Sequence[int], addresses: Sequence[str], identity: int) -> None:
+    def set_placement(self, ring: Ring, numbers: Sequence[int], addresses: Sequence[str], identity: int, racks: Sequence[str] = ()) -> None:
         """
-        Where objects belong from now on: numbers[i] is the member on ring.nodes[i], and
-        addresses[i] is where it lives.
+        Where objects belong from now on: numbers[i] is the member on ring.nodes[i],
+        addresses[i] is where it lives and racks[i] its rack; without racks all share one.
         """
 
     def beat(self) -> None:
@@ -312,11 +334,11 @@ class Agent:
         Gives how many were new.
         """
 
-    def refresh_files(self, prefix: bytes) -> int:
+    def refresh_files(self, prefixes: Sequence[bytes], number: int) -> int:
         """
-        Forget what is known of a path and of all below it; gives of how many files.
+        Forget what is known of paths and of all below them; gives of how many files.
 
-        The next reader of each makes the agent look at it; a copy of a file that did not change is used again.
+        `number` is the same at all agents that are told, and never used again. The next reader of each makes the agent look at it; a copy of a file that did not change is used again.
         """
 
     def distrust_files(self) -> None:
@@ -332,6 +354,13 @@ class Agent:
     def publish_attributes(self, path: str) -> None:
         """
         Before start(): keep a file there that tells what the originals are like of the copies that programs have open.
+        """
+
+    def set_tree(self, degree: int, largest: int, tier: Tier, ttl: float, strikes: int, avoid: float, file_deadline: float, deadline: float) -> None:
+        """
+        How to broadcast: children of a node, the largest file that is sent whole, where copies lie, and for how long they are believed (0: for ever).
+
+        A node above that says nothing for `file_deadline`, and then not even that it lives, is left alone for `avoid` seconds.
         """
 
     def set_files(self, strikes: int, avoid: float, file_deadline: float, deadline: float, spare_bytes: int) -> None:

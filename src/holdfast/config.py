@@ -62,6 +62,10 @@ class Config(msgspec.Struct, frozen=True):
     file_deadline: float
     file_strikes: int
     roots: tuple[str, ...]
+    tree_degree: int
+    tree_largest: int
+    tree_tier: str
+    tree_ttl: float
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -123,6 +127,20 @@ def _positive(value: Any) -> int:
     if number < 1:
         raise BadInput(f"{value!r} is not at least 1")
     return number
+
+
+def _degree(value: Any) -> int:
+    number = _count(value)
+    if number < 2:
+        raise BadInput(f"{value!r} is not at least 2, so it makes no tree")
+    return number
+
+
+def _positive_size(value: Any) -> int:
+    size = parse_size(value)
+    if size < 1:
+        raise BadInput(f"{value!r} is no size at all; write it like 32 MiB")
+    return size
 
 
 def _numeric_address(value: Any) -> str:
@@ -208,6 +226,14 @@ SETTINGS: dict[str, Setting] = {
     ),
     "roots": Setting(
         "", _directories, "directories whose files programs read from copies, with ':' between them"
+    ),
+    "tree_degree": Setting("8", _degree, "nodes of a rack that one node passes a broadcast on to"),
+    "tree_largest": Setting(
+        "32 MiB", _positive_size, "larger files are broadcast in parts, straight from their owner"
+    ),
+    "tree_tier": Setting("memory", _tier, "where copies of broadcast files lie: memory or disk"),
+    "tree_ttl": Setting(
+        "0 s", parse_time, "how long what was broadcast is believed; 0: until it is refreshed"
     ),
 }
 

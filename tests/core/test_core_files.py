@@ -65,7 +65,7 @@ def test_a_file_is_read_once_and_refreshed_when_asked(node: Node) -> None:
     path.write_bytes(b"newer")
     assert node.read(b"file") == b"old"
     assert node.core.counters()["file_fills"] == 1
-    assert node.core.refresh_files(os.fsencode(node.root)) == 1
+    assert node.core.refresh_files([os.fsencode(node.root)], 1) == 1
     assert node.cache(b"file") == b"newer"
     assert node.core.counters()["file_changed"] == 1
     path.write_bytes(b"newest.")

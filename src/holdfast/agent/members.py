@@ -72,6 +72,16 @@ class Members:
             settings.deadline,
             _SPARE_BYTES,
         )
+        core.set_tree(
+            settings.tree_degree,
+            settings.tree_largest,
+            _core.Tier.MEMORY if settings.tree_tier == "memory" else _core.Tier.DISK,
+            settings.tree_ttl,
+            settings.file_strikes,
+            settings.avoid,
+            settings.file_deadline,
+            settings.deadline,
+        )
         core.set_self(me.number)
         self._place()
 
@@ -181,7 +191,9 @@ class Members:
         """Put who lives now into force."""
         self._identity = self.view.identity
         owners = Owners(self.view, self.settings.virtual_nodes)
-        self._core.set_placement(owners.ring, owners.numbers, owners.addresses, owners.identity)
+        self._core.set_placement(
+            owners.ring, owners.numbers, owners.addresses, owners.identity, owners.racks
+        )
         self._restoring(restoring.Viewed(owners, self.view.live()), time.monotonic())
 
     def _probe(self, probe: swim.Probe) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import msgspec
@@ -13,6 +14,13 @@ from ..membership.view import Member
 from . import paths
 
 
+class Refresh(msgspec.Struct, frozen=True, array_like=True):
+    """What agents are told; the number, drawn at random, is that of this refresh."""
+
+    paths: list[bytes]
+    number: int
+
+
 class Refreshed(msgspec.Struct, frozen=True):
     """How far a refresh came."""
 
@@ -22,10 +30,11 @@ class Refreshed(msgspec.Struct, frozen=True):
 
 def refresh(peers: Peers, names: Sequence[bytes]) -> Refreshed:
     """Let all nodes look again at these paths and all below them; names are absolute."""
-    spelled = [paths.spelling(name) for name in names]
-    if None in spelled:
+    spelled = [name for name in map(paths.spelling, names) if name is not None]
+    if len(spelled) < len(names):
         raise BadInput("refresh takes no paths with '..' in them; write them without")
-    message = msgspec.msgpack.encode(spelled)
+    number = int.from_bytes(os.urandom(8), "big") >> 1
+    message = msgspec.msgpack.encode(Refresh(spelled, number))
     peers.refresh()
 
     def tell(member: Member) -> bool:

@@ -6,6 +6,7 @@ import msgspec
 
 from .. import _core
 from ..errors import BadInput
+from .refreshing import Refresh
 
 
 class FilesService:
@@ -20,6 +21,6 @@ class FilesService:
         """Answer one call."""
         if method != "refresh":
             raise BadInput(f"files has no method {method!r}")
-        for prefix in msgspec.msgpack.decode(message, type=list[bytes]):
-            self._core.refresh_files(prefix)
+        told = msgspec.msgpack.decode(message, type=Refresh)
+        self._core.refresh_files(told.paths, told.number)
         return b""

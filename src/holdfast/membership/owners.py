@@ -29,6 +29,11 @@ class Owners:
         """Where each of those lives."""
         return [self._on_node[node].address for node in self.ring.nodes]
 
+    @property
+    def racks(self) -> list[str]:
+        """The rack of each of those."""
+        return [self._on_node[node].rack for node in self.ring.nodes]
+
     def of(self, key: bytes, copies: int) -> list[Member]:
         """Return the owners of `key`, first to last; fewer than `copies` if fewer live."""
         return [self._on_node[node] for node in self.ring.owners(key, copies)]

@@ -1,0 +1,156 @@
+// How a node asks those above it in a tree, and what it does when they fail.
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "files/tree.hpp"
+
+namespace holdfast {
+namespace {
+
+// Failures of a member, as against what a member that lives may answer.
+bool is_failure(const Status& status) {
+    return status.code() == Code::Unavailable || status.code() == Code::DeadlineMissed ||
+           status.code() == Code::Refused;
+}
+
+}  // namespace
+
+Result<Tree::Way> Tree::way(const TreeOrder& order) {
+    Way found{presence_.placement(), {}, 0};
+    if (!found.placement || found.placement->numbers.empty())
+        return Status(Code::NotCached, "this agent does not know its peers yet");
+    const Placement& placement = *found.placement;
+    auto self = std::ranges::find(placement.numbers, placement.self) - placement.numbers.begin();
+    found.above = placement.trees.ancestors(placement.ring, file_prefix(order.path),
+                                            static_cast<std::uint32_t>(self), settings().degree);
+    std::size_t depth = found.above.size();
+    for (auto most = counters_.depth.load(); most < depth;)
+        if (counters_.depth.compare_exchange_weak(most, depth)) break;
+    if (order.stands_in || depth == 0) return found;
+    if (order.hops == 0)
+        return Status(Code::StaleView, order.path + " has another head in the view of this agent");
+    if (order.kind == TreeOrder::Kind::Part)
+        found.above.erase(found.above.begin(), found.above.end() - 1);
+    found.level = static_cast<std::uint8_t>(std::min<std::size_t>(found.above.size(), order.hops));
+    // With fewer left than stand above us, some are left out.
+    found.above.erase(found.above.begin(), found.above.end() - found.level);
+    return found;
+}
+
+Result<Document> Tree::find(const TreeOrder& order, const Way& way, Duration patience) {
+    TimePoint end = Clock::now() + patience;
+    const Placement& placement = *way.placement;
+    TreeOrder asked = order;
+    asked.hops = static_cast<std::uint8_t>(way.level - 1);
+    asked.refreshes = refreshes_.recent(Clock::now());
+    auto final = [](const Result<Document>& answer) {
+        return answer.ok() || answer.status().code() == Code::NotCached ||
+               answer.status().code() == Code::BadInput;
+    };
+    for (std::uint32_t node : way.above) {
+        auto answer =
+            ask({placement.numbers[node], placement.addresses[node], end - Clock::now()}, asked);
+        if (final(answer)) return answer;
+    }
+    // The head failed, or does not think that it is one.
+    std::array<std::uint32_t, kMaxCopies> room;
+    std::size_t count = placement.ring.owners(file_prefix(order.path), room);
+    asked.hops = 0;
+    asked.stands_in = true;
+    for (std::uint32_t node : std::span(room).first(count).subspan(1)) {
+        Duration left = end - Clock::now();
+        if (left <= Duration::zero()) break;
+        auto answer = placement.numbers[node] == placement.self
+                          ? head_.read(order, left)
+                          : ask({placement.numbers[node], placement.addresses[node], left}, asked);
+        if (final(answer)) return answer;
+    }
+    return Status(Code::NotCached, "nobody has " + order.path + " who answers");
+}
+
+Result<Document> Tree::ask(const Asked& asked, const TreeOrder& order) {
+    Status late(Code::DeadlineMissed, "there is no time left");
+    if (asked.left <= Duration::zero()) return late;
+    {
+        std::lock_guard lock(mutex_);
+        if (!trust_.trusts(asked.member, Clock::now()))
+            return Status(Code::Unavailable, "it failed a moment ago", asked.address);
+    }
+    TimePoint end = Clock::now() + asked.left;
+    for (bool again = false;; again = true) {
+        bool began = false;
+        auto document = receive({asked.member, asked.address, end - Clock::now()}, order, began);
+        if (document.ok()) return document;
+        const Status& status = document.status();
+        // A body that breaks off: whether its sender lives, a second request tells at once. Bytes
+        // that do not match: it has looked at its copy again.
+        bool retry =
+            began && (status.code() == Code::Unavailable || status.code() == Code::Damaged);
+        if (retry && !again && Clock::now() < end) continue;
+        // Not for what took longer than anybody had.
+        if (is_failure(status) && Clock::now() < end) failed(asked.member);
+        return document;
+    }
+}
+
+Result<Document> Tree::receive(const Asked& asked, const TreeOrder& order, bool& began) {
+    TimePoint start = Clock::now();
+    auto time = files_.broadcast().time();
+    TreeSettings set = settings();
+    Question question{.op = Op::Tree, .meta = order.encode(), .silence = set.trust.file_deadline};
+    question.lives = [&] { return lives(asked.member, asked.address, set.trust.file_deadline); };
+    auto exchange = peers_.ask(asked.address, question, asked.left);
+    if (!exchange.ok()) return exchange.take_status();
+    began = true;
+    auto reply = TreeReply::decode(exchange->meta());
+    if (!reply.ok()) return reply.take_status();
+    const Attributes& attributes = reply->attributes;
+    std::uint64_t size = exchange->reply().body_bytes;
+    if (order.kind == TreeOrder::Kind::File && size != attributes.size)
+        return Status(Code::Damaged, "its bytes are not as many as it has", asked.address);
+    std::string key = tree_key(order, attributes.identity());
+    auto intake = Intake::open(store_, key, size, set.tier, reply->keep && keeps(order, size));
+    if (!intake.ok()) return Status(Code::NotCached, intake.status().message());
+    Status status = exchange->read_body(
+        [&](const char* data, std::size_t piece) { return intake->append(data, piece); });
+    if (status.code() == Code::Damaged)
+        (void)peers_.ask(asked.address, {.op = Op::Verify, .meta = KeyMessage{key}.encode()},
+                         set.trust.file_deadline);
+    if (!status.ok()) return status;
+    TimePoint looked = start - std::chrono::nanoseconds(reply->age_ns);
+    auto document = std::move(*intake).finish(
+        {.attributes = attributes, .looked = looked, .keep = reply->keep});
+    if (!document.ok()) return document;
+    if (reply->keep) files_.broadcast().learn(order.path, attributes, time, looked);
+    auto took = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
+    counters_.bytes_up += size;
+    ++counters_.hops;
+    counters_.hop_us += static_cast<std::uint64_t>(took.count());
+    std::lock_guard lock(mutex_);
+    trust_.answered(asked.member, took);
+    return document;
+}
+
+// Parts of large files are not worth what they would drive out.
+bool Tree::keeps(const TreeOrder& order, std::uint64_t size) {
+    if (order.kind != TreeOrder::Kind::Part) return true;
+    Usage usage = store_.usage(settings().tier);
+    return usage.occupied + usage.reserved + size <= usage.capacity;
+}
+
+bool Tree::lives(std::uint64_t member, const std::string& address, Duration wait) {
+    ProbeMessage probe{presence_.self(), member, presence_.identity(), {}, {}};
+    return peers_.ask(address, {.op = Op::Probe, .meta = probe.encode()}, wait).ok();
+}
+
+void Tree::failed(std::uint64_t member) {
+    ++counters_.failures;
+    {
+        std::lock_guard lock(mutex_);
+        trust_.failed(member, false, Clock::now());
+    }
+    events_.push(event::Doubted{member});
+}
+
+}  // namespace holdfast

@@ -1,0 +1,192 @@
+#include "files/head.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "base/hash.hpp"
+#include "files/listing.hpp"
+#include "rpc/wire.hpp"
+
+namespace holdfast {
+namespace {
+
+constexpr std::size_t kPiece = 256 << 10;
+
+}  // namespace
+
+Result<Document> Joining::once(const std::string& name, Duration patience, const Find& find) {
+    std::unique_lock lock(mutex_);
+    auto& entry = running_[name];
+    if (entry) {
+        auto other = entry;
+        ++joined_;
+        if (!other->ended.wait_for(lock, patience, [&] { return other->outcome.has_value(); }))
+            return Status(Code::NotCached, "it does not come in time");
+        return *other->outcome;
+    }
+    auto own = entry = std::make_shared<Running>();
+    lock.unlock();
+    auto outcome = find();
+    lock.lock();
+    running_.erase(name);
+    own->outcome.emplace(outcome);
+    own->ended.notify_all();
+    return outcome;
+}
+
+Result<Document> Head::read(const TreeOrder& order, Duration patience) {
+    // Nobody who comes after a refresh gets what was read before it.
+    std::string name = MetaWriter()
+                           .number(static_cast<std::uint8_t>(order.kind))
+                           .number(order.part)
+                           .number(order.settled_ns)
+                           .number(files_.broadcast().time())
+                           .text(order.root)
+                           .text(order.path)
+                           .take();
+    return joining_.once(name, patience, [&]() -> Result<Document> {
+        switch (order.kind) {
+            case TreeOrder::Kind::File:
+                return file(order, patience);
+            case TreeOrder::Kind::Listing:
+                return listing(order);
+            case TreeOrder::Kind::Part:
+                return part(order);
+        }
+        return Status(Code::BadInput, "unknown kind of document");
+    });
+}
+
+FileOrder Head::as_file(const TreeOrder& order, std::uint64_t largest) const {
+    return {.root = order.root,
+            .path = order.path,
+            .tier = tier_,
+            .copies = 0,
+            .largest = largest,
+            .settled_ns = order.settled_ns,
+            .stands_in = true};
+}
+
+Result<Document> Head::file(const TreeOrder& order, Duration patience) {
+    auto time = files_.broadcast().time();
+    TimePoint looked = Clock::now();
+    auto copy = files_.fetch(as_file(order, largest_), patience);
+    if (!copy.ok()) return copy.take_status();
+    Document whole{.attributes = copy->attributes,
+                   .looked = looked,
+                   .keep = settled(copy->attributes, order.settled_ns),
+                   .size = copy->attributes.size,
+                   .on_disk = tier_ == Tier::Disk};
+    if (copy->growing) {
+        if (Status status = wait_until_whole(*copy->growing, patience); !status.ok()) return status;
+        whole.file = copy->growing->file().file;
+        whole.crc = copy->growing->progress().crc;
+        ++counters_.files;
+        counters_.bytes += whole.size;
+    } else {
+        whole.crc = copy->object->crc;
+        whole.file = std::make_shared<const Fd>(std::move(copy->file));
+    }
+    // What changed while it was read is not kept, and so not known.
+    whole.keep =
+        whole.keep && store_.find(file_key(order.path, whole.attributes.identity())) != nullptr;
+    if (whole.keep) files_.broadcast().learn(order.path, whole.attributes, time, looked);
+    return whole;
+}
+
+Result<Document> Head::listing(const TreeOrder& order) {
+    auto time = files_.broadcast().time();
+    TimePoint looked = Clock::now();
+    auto listed = list_directory(order.root, order.path);
+    if (!listed.ok()) return listed.take_status();
+    ++counters_.listings;
+    bool keep = settled(listed->directory, order.settled_ns) &&
+                std::ranges::all_of(listed->entries, [&](const Entry& entry) {
+                    return settled(entry.attributes, order.settled_ns);
+                });
+    std::string bytes = listed->encode();
+    auto intake = Intake::open(store_, tree_key(order, listed->directory.identity()), bytes.size(),
+                               tier_, keep);
+    if (!intake.ok()) return Status(Code::NotCached, intake.status().message());
+    if (Status status = intake->append(bytes.data(), bytes.size()); !status.ok())
+        return Status(Code::NotCached, status.message());
+    auto whole = std::move(*intake).finish(
+        {.attributes = listed->directory, .looked = looked, .keep = keep});
+    if (whole.ok() && keep) files_.broadcast().learn(order.path, whole->attributes, time, looked);
+    return whole;
+}
+
+Result<std::shared_ptr<const Head::Source>> Head::source(const TreeOrder& order) {
+    std::string name = MetaWriter().text(order.root).text(order.path).take();
+    std::lock_guard one(opening_[xxh3_64(name) % opening_.size()]);
+    auto time = files_.broadcast().time();
+    auto named = [&](const auto& entry) { return entry.first == name; };
+    {
+        std::lock_guard lock(mutex_);
+        auto found = std::ranges::find_if(sources_, named);
+        if (found != sources_.end() && found->second->time == time &&
+            Clock::now() - found->second->looked < ttl_.load()) {
+            sources_.splice(sources_.begin(), sources_, found);
+            return found->second;
+        }
+    }
+    TimePoint looked = Clock::now();
+    auto place = files_.look(as_file(order, ~std::uint64_t{0}));
+    if (!place.ok()) return place.take_status();
+    auto opened = open_place(*place);
+    if (!opened.ok()) return opened.take_status();
+    auto made =
+        std::make_shared<const Source>(Source{place->attributes, std::move(*opened), looked, time});
+    std::lock_guard lock(mutex_);
+    std::erase_if(sources_, named);
+    sources_.emplace_front(std::move(name), made);
+    if (sources_.size() > kMostSources) sources_.pop_back();
+    return made;
+}
+
+Result<Document> Head::part(const TreeOrder& order) {
+    std::string name = MetaWriter().text(order.root).text(order.path).take();
+    auto found = source(order);
+    if (!found.ok()) return found.take_status();
+    const Source& from = **found;
+    std::uint64_t start = order.part * kPartBytes, size = from.attributes.size;
+    if (start >= size && order.part != 0)
+        return Status(Code::BadInput, order.path + " has no part " + std::to_string(order.part));
+    std::uint64_t length = std::min(size - start, kPartBytes);
+    bool keep = settled(from.attributes, order.settled_ns);
+    auto intake =
+        Intake::open(store_, tree_key(order, from.attributes.identity()), length, tier_, keep);
+    if (!intake.ok()) return Status(Code::NotCached, intake.status().message());
+    std::vector<char> piece(std::min<std::uint64_t>(kPiece, length));
+    for (std::uint64_t at = 0; at < length;) {
+        auto got = ::pread(from.file.get(), piece.data(), std::min(piece.size(), length - at),
+                           static_cast<off_t>(start + at));
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return Status(Code::NotCached, order.path + " cannot be read to its end");
+        if (Status status = intake->append(piece.data(), static_cast<std::size_t>(got));
+            !status.ok())
+            return Status(Code::NotCached, status.message());
+        at += static_cast<std::uint64_t>(got);
+    }
+    // Parts of one file must be of one version; only this tells which one they are of.
+    struct stat now{};
+    if (::fstat(from.file.get(), &now) != 0 ||
+        Attributes::of(now).identity() != from.attributes.identity()) {
+        std::lock_guard lock(mutex_);
+        std::erase_if(sources_, [&](const auto& entry) { return entry.first == name; });
+        return Status(Code::NotCached, order.path + " changed while it was read");
+    }
+    ++counters_.parts;
+    counters_.bytes += length;
+    auto whole = std::move(*intake).finish(
+        {.attributes = from.attributes, .looked = from.looked, .keep = keep});
+    if (whole.ok() && keep)
+        files_.broadcast().learn(order.path, whole->attributes, from.time, from.looked);
+    return whole;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,161 @@
+#include "files/tree.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "rpc/body.hpp"
+#include "rpc/wire.hpp"
+#include "store/lanes.hpp"
+
+namespace holdfast {
+namespace {
+
+// Whoever waits for us must hear us before its own patience ends.
+Duration less_margin(Duration patience) {
+    return patience - std::min<Duration>(patience / 4, std::chrono::milliseconds(100));
+}
+
+}  // namespace
+
+void Tree::set(const TreeSettings& settings) {
+    head_.set(settings.tier, settings.largest, settings.ttl);
+    std::lock_guard lock(mutex_);
+    settings_ = settings;
+    trust_.set(settings.trust);
+}
+
+TreeSettings Tree::settings() const {
+    std::lock_guard lock(mutex_);
+    return settings_;
+}
+
+std::size_t Tree::refresh(const std::vector<std::string>& paths, std::uint64_t number) {
+    refreshes_.tell(number, Clock::now());
+    std::size_t forgotten = 0;
+    for (auto& path : paths) forgotten += files_.refresh(path);
+    refreshes_.done(number);
+    return forgotten;
+}
+
+// ---- requests --------------------------------------------------------------------------------
+
+std::variant<Answer, Blocking> Tree::handle(const Request& request) {
+    auto order = TreeOrder::decode(request.meta);
+    if (!order.ok()) return Answer(order.take_status());
+    if (Status wrong = order->check(); !wrong.ok()) return Answer(wrong);
+    for (auto number : order->refreshes)
+        if (!refreshes_.knows(number)) {
+            refreshes_.tell(number, Clock::now());
+            files_.distrust();
+            refreshes_.done(number);
+        }
+    bool pass = request.local && request.header.has(kDescriptor);
+    if (out(*order, 0))
+        return Answer(
+            Status(Code::NotCached, order->path + " was changed and not refreshed since"));
+    if (auto document = known(*order, false)) return serve(*document, pass);
+    if (on_disk(*order))  // not held up by what is fetched
+        return Blocking{lane::kDisk, [this, order = *order, pass](Body&) -> Answer {
+                            if (auto document = known(order, true)) return serve(*document, pass);
+                            return Status(Code::NotCached, order.path + " has just left the cache");
+                        }};
+    auto path = way(*order);
+    if (!path.ok()) return Answer(path.take_status());
+    std::size_t lane = lane::kTree + path->level;
+    return Blocking{lane, [this, order = *order, path = *path, pass](Body& body) {
+                        if (auto document = known(order, true)) return serve(*document, pass);
+                        return fetch(order, path, pass, less_margin(body.patience()));
+                    }};
+}
+
+bool Tree::out(const TreeOrder& order, std::uint64_t inode) const {
+    const Excluded& excluded = files_.excluded();
+    return excluded.contains(order.path) || (inode != 0 && excluded.contains(inode)) ||
+           (order.kind == TreeOrder::Kind::Listing && excluded.touches(order.path));
+}
+
+std::optional<Catalog::Known> Tree::believed(const TreeOrder& order) const {
+    auto seen = files_.broadcast().look_up(order.path);
+    if (!seen || Clock::now() - seen->looked >= settings().ttl ||
+        S_ISDIR(seen->attributes.mode) != (order.kind == TreeOrder::Kind::Listing) ||
+        out(order, seen->attributes.inode))
+        return std::nullopt;
+    return seen;
+}
+
+bool Tree::on_disk(const TreeOrder& order) {
+    auto seen = believed(order);
+    ObjectPtr object = seen ? store_.find(tree_key(order, seen->attributes.identity())) : nullptr;
+    return object && object->tier == Tier::Disk;
+}
+
+std::optional<Document> Tree::known(const TreeOrder& order, bool may_block) {
+    auto seen = believed(order);
+    ObjectPtr object = seen ? store_.find(tree_key(order, seen->attributes.identity())) : nullptr;
+    if (!object || (object->tier == Tier::Disk && !may_block)) return std::nullopt;
+    auto file = store_.open_file(object);
+    if (!file.ok()) return std::nullopt;
+    ++counters_.hits;
+    return Document{.attributes = seen->attributes,
+                    .looked = seen->looked,
+                    .keep = true,
+                    .file = std::make_shared<const Fd>(std::move(*file)),
+                    .size = object->size,
+                    .crc = object->crc,
+                    .on_disk = object->tier == Tier::Disk};
+}
+
+Answer Tree::serve(const Document& document, bool pass) {
+    Answer answer;
+    if (pass) {
+        auto descriptor = reopen(*document.file);
+        if (!descriptor.ok()) return descriptor.take_status();
+        answer.flags = kDescriptor;
+        answer.meta = document.attributes.encode();
+        answer.descriptor = std::move(*descriptor);
+        return answer;
+    }
+    auto age = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - document.looked);
+    answer.meta =
+        TreeReply{document.attributes, static_cast<std::uint64_t>(age.count()), document.keep}
+            .encode();
+    answer.body = FileSlice{document.file, 0, document.size, document.on_disk};
+    answer.body_crc = document.crc;
+    counters_.bytes_down += document.size;
+    return answer;
+}
+
+Answer Tree::fetch(const TreeOrder& order, const Way& way, bool pass, Duration patience) {
+    switch (order.kind) {
+        case TreeOrder::Kind::File:
+            ++counters_.files;
+            break;
+        case TreeOrder::Kind::Listing:
+            ++counters_.listings;
+            break;
+        case TreeOrder::Kind::Part:
+            ++counters_.parts;
+    }
+    // Requests that may ask as many others: who waits here does so for one of its own lane. And
+    // nobody who comes after a refresh gets what was asked for before it.
+    std::string name = MetaWriter()
+                           .number(static_cast<std::uint8_t>(order.kind))
+                           .number(order.part)
+                           .number(order.settled_ns)
+                           .number(way.level)
+                           .number(files_.broadcast().time())
+                           .text(order.root)
+                           .text(order.path)
+                           .take();
+    auto document = way.level == 0
+                        ? head_.read(order, patience)
+                        : joining_.once(name, patience, [&] { return find(order, way, patience); });
+    if (document.ok() && out(order, document->attributes.inode))
+        document = Status(Code::NotCached, order.path + " was changed at this moment");
+    if (document.ok()) return serve(*document, pass);
+    ++counters_.not_cached;
+    return document.take_status();
+}
+
+}  // namespace holdfast

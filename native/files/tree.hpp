@@ -1,0 +1,120 @@
+// Broadcast: every node ends up with its own copy. A program asks its agent, which asks the agent
+// above it in the path's tree (placement/tree.hpp), and so on up to the head, who alone reads the
+// shared file system. What comes down is kept at every hop. Files that are too large for that come
+// in parts, straight from the head.
+//
+// A node above that fails leads to the next one above, and after the head to the ring's next owners
+// of the path, which stand in for it. One that is slow is asked whether it lives, so that a slow
+// shared file system makes nobody read it twice. If all fails: NotCached, and the asker reads the
+// shared file system itself.
+//
+// Thread-safe. handle() does not block; what may, runs in lanes by the number of nodes that may
+// still be asked one above the other, so that waiting forms no circle whatever nodes believe.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/status.hpp"
+#include "files/document.hpp"
+#include "files/files.hpp"
+#include "files/head.hpp"
+#include "files/messages.hpp"
+#include "files/refreshes.hpp"
+#include "files/trust.hpp"
+#include "rpc/client.hpp"
+#include "rpc/events.hpp"
+#include "rpc/handler.hpp"
+#include "store/presence.hpp"
+#include "store/store.hpp"
+
+namespace holdfast {
+
+struct TreeSettings {
+    std::uint32_t degree = 8;
+    std::uint64_t largest = 32 << 20;  // larger files come in parts
+    Tier tier = Tier::Memory;
+    Duration ttl = Duration::max();  // what was seen longer ago is looked at again
+    TrustSettings trust = {};
+};
+
+struct TreeCounters {
+    // Requests answered from here; those that were not, by kind; and those that failed.
+    std::atomic<std::uint64_t> hits{0}, files{0}, listings{0}, parts{0}, not_cached{0};
+    // Bytes from above and to below, failures of nodes above.
+    std::atomic<std::uint64_t> bytes_up{0}, bytes_down{0}, failures{0};
+    std::atomic<std::uint64_t> hops{0}, hop_us{0};  // answers from above, and how long they took
+    std::atomic<std::uint64_t> depth{0};            // the greatest so far
+};
+
+class Tree {
+  public:
+    Tree(Store& store, Files& files, Client& peers, Presence& presence, Events& events)
+        : store_(store),
+          files_(files),
+          peers_(peers),
+          presence_(presence),
+          events_(events),
+          head_(store, files) {}
+
+    void set(const TreeSettings& settings);
+    std::variant<Answer, Blocking> handle(const Request& request);
+
+    // Forgets what is known of paths and all below them, and passes the number of the refresh on
+    // with what is asked of others; gives of how many files something was known.
+    std::size_t refresh(const std::vector<std::string>& paths, std::uint64_t number);
+
+    const TreeCounters& counters() const { return counters_; }
+    const Head& head() const { return head_; }
+    std::uint64_t joined() const { return joining_.joined() + head_.joined(); }
+
+  private:
+    // Who is to be asked, in turn, and how many may be asked one above the other.
+    struct Way {
+        PlacementPtr placement;
+        std::vector<std::uint32_t> above;
+        std::uint8_t level = 0;  // 0: we read the shared file system
+    };
+    struct Asked {
+        std::uint64_t member;
+        const std::string& address;
+        Duration left;
+    };
+    Result<Way> way(const TreeOrder& order);
+    // What was seen of a path and still holds.
+    std::optional<Catalog::Known> believed(const TreeOrder& order) const;
+    bool on_disk(const TreeOrder& order);
+    std::optional<Document> known(const TreeOrder& order, bool may_block);
+    bool out(const TreeOrder& order, std::uint64_t inode) const;
+    Answer serve(const Document& document, bool pass);
+    Answer fetch(const TreeOrder& order, const Way& way, bool pass, Duration patience);
+    Result<Document> find(const TreeOrder& order, const Way& way, Duration patience);
+    Result<Document> ask(const Asked& asked, const TreeOrder& order);
+    Result<Document> receive(const Asked& asked, const TreeOrder& order, bool& began);
+    bool lives(std::uint64_t member, const std::string& address, Duration wait);
+    bool keeps(const TreeOrder& order, std::uint64_t size);
+    void failed(std::uint64_t member);
+    TreeSettings settings() const;
+
+    Store& store_;
+    Files& files_;
+    Client& peers_;
+    Presence& presence_;
+    Events& events_;
+    Head head_;
+    Joining joining_;
+    Refreshes refreshes_;
+    TreeCounters counters_;
+
+    mutable std::mutex mutex_;
+    TreeSettings settings_;
+    Trust trust_;
+};
+
+}  // namespace holdfast

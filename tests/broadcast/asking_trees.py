@@ -1,0 +1,97 @@
+"""Programs of all nodes that ask their agents, as mounts do."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import holdfast
+from holdfast import _core
+from holdfast.cluster import session as sessions
+from holdfast.cluster.contacts import Contacts
+from holdfast.cluster.survey import NodeStatus, survey
+from holdfast.errors import HoldfastError
+
+#: Deaths are noticed in a second, and files need not be old to be kept.
+SETTINGS: dict[str, Any] = {
+    "probe_period": "0.1 s",
+    "file_settled": "0 s",
+    "memory": "256 MiB",
+    "disk": "256 MiB",
+    "tree_degree": 2,
+}
+FILE, LISTING, PART = 0, 1, 2
+#: Ceilings against hangs, not expectations.
+PATIENCE, WITHIN = 60.0, 60.0
+
+
+class Programs:
+    """What programs of each node see of a root through their agent."""
+
+    def __init__(self, cluster: holdfast.LocalCluster, root: Path) -> None:
+        self._cluster = cluster
+        self.root = os.fsencode(root)
+        self.client = _core.Client(sessions.read_key(cluster.directory))
+
+    def ask(self, node: int, kind: int, name: str = "", part: int = 0) -> bytes:
+        """Ask a node's agent for a file, a listing or a part."""
+        path = os.path.join(self.root, os.fsencode(name)) if name else self.root
+        address = self._cluster.nodes[node].member.socket
+        descriptor, _ = self.client.tree(
+            address, kind, self.root, path, part, 0, PATIENCE, silence=5.0
+        )
+        with open(descriptor, "rb") as file:
+            return file.read()
+
+    def listing(self, node: int, name: str = "") -> dict[str, int]:
+        """Names and sizes of a directory."""
+        _, entries = _core.decode_listing(self.ask(node, LISTING, name))
+        return {os.fsdecode(entry): attributes[6] for entry, attributes, _ in entries}
+
+    def read(self, node: int, name: str) -> bytes:
+        """Read a file as the mount does: from the storage if the agent has it not."""
+        try:
+            return self.ask(node, FILE, name)
+        except HoldfastError:
+            return Path(os.fsdecode(self.root), name).read_bytes()
+
+
+def storm(nodes: Iterable[int], names: list[str], one: Callable[[int, str], None]) -> None:
+    """Let 4 programs of each node go through all names, each in an order of its own."""
+
+    def program(node: int, seed: int) -> None:
+        order = names[:]
+        random.Random(seed).shuffle(order)
+        for name in order:
+            one(node, name)
+
+    jobs = [(node, 4 * node + seed) for node in nodes for seed in range(4)]
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        for outcome in [pool.submit(program, *job) for job in jobs]:
+            outcome.result()
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + WITHIN
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def nodes_of(cluster: holdfast.LocalCluster) -> dict[str, NodeStatus]:
+    """The nodes that answer, by name."""
+    contacts = Contacts(cluster.directory, 5.0)
+    try:
+        return {node.node: node for node in survey(contacts).nodes if node.tiers}
+    finally:
+        contacts.client.close()
+
+
+def counted(cluster: holdfast.LocalCluster, name: str) -> int:
+    """A counter, of all nodes together."""
+    return sum(node.counters[name] for node in nodes_of(cluster).values())

@@ -1,0 +1,62 @@
+"""A storage that counts, an environment on it, and eight agents in front of it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from asking_trees import SETTINGS, Programs
+
+import holdfast
+from holdfast.cluster import storage as storages
+from holdfast.cluster.storage import Storage
+
+NODES = 8
+
+
+@pytest.fixture(autouse=True)
+def _can_count() -> None:
+    if reason := storages.why_not():
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def data() -> dict[str, bytes]:
+    """Names and bytes of the files."""
+    rng = random.Random(5)
+    sizes = [0, 1, 4095, 4096, 4097, 100_000, 300_000]
+    return {f"lib/package-{n % 5}/{n:03}": rng.randbytes(sizes[n % 7]) for n in range(70)}
+
+
+@pytest.fixture
+def backing(tmp_path: Path, data: dict[str, bytes]) -> Path:
+    """Where the storage keeps them."""
+    for name, content in data.items():
+        path = tmp_path / "backing" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return tmp_path / "backing"
+
+
+@pytest.fixture
+def storage(tmp_path: Path, backing: Path) -> Iterator[Storage]:
+    """The shared file system, of which each node has a mount of its own."""
+    with Storage(backing, tmp_path / "shared", nodes=NODES) as shown:
+        yield shown
+
+
+@pytest.fixture
+def cluster(storage: Storage) -> Iterator[holdfast.LocalCluster]:
+    """Eight agents in front of it."""
+    with holdfast.local_cluster(nodes=NODES, storage=storage, **SETTINGS) as agents:
+        yield agents
+
+
+@pytest.fixture
+def programs(cluster: holdfast.LocalCluster, storage: Storage) -> Iterator[Programs]:
+    """Programs on all of them."""
+    made = Programs(cluster, storage.at)
+    yield made
+    made.client.close()
