@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from holdfast.cli.plan import plots
 from holdfast.cli.plan.failures_answer import draw as draw_failures
-from holdfast.planner import copies, copies_simulated, imports, ring, training
+from holdfast.planner import copies, copies_simulated, imports, imports_simulated, ring, training
 from holdfast.planner.checkpoint import by_clock, optimum
 from holdfast.planner.checkpoint.machine import Machine, needed_bandwidth
 from holdfast.planner.checkpoint.system import System
@@ -314,6 +314,32 @@ def import_storm(figure: Figure) -> None:
     on.legend(fontsize=7)
 
 
+def import_simulated(figure: Figure) -> None:
+    """Figures 4 and 5 of Copper, beside trees of our own."""
+    on = plots.axes(
+        figure, "Loading torch (728 files, 12 processes a node), simulated", "nodes",
+        "time until all have loaded (s)",
+    )  # fmt: skip
+    nodes = [64, 256, 1024, 2048, 4096, 8300, 10_000]
+    lines: list[tuple[str, Callable[[int], float]]] = [
+        ("from the storage", lambda n: imports.direct(imports.Import(), n))
+    ]
+    for degree in (2, 8):
+        job = imports.Import(degree=degree)
+        lines.append((
+            f"broadcast, degree {degree}",
+            lambda n, job=job: imports_simulated.broadcast(job, n, np.random.default_rng(n)),
+        ))  # fmt: skip
+    for index, (name, seconds) in enumerate(lines):
+        on.plot(nodes, [seconds(n) for n in nodes], label=name, **plots.style(index))
+    on.plot([2048, 2048], [120, 60], label="as Copper's paper reports", **PAPER_MARK)
+    on.set_xscale("log", base=2)
+    on.set_yscale("log")
+    plots.plain_numbers(on, "y")
+    on.set_xticks(nodes, [str(count) for count in nodes])
+    on.legend(fontsize=7)
+
+
 def failures_example(figure: Figure) -> None:
     """Draw what `plan failures` draws, for made-up jobs with a node MTBF of eight years."""
     rng = np.random.default_rng(3)
@@ -340,6 +366,7 @@ PLOTS: dict[str, Callable[[Figure], None]] = {
     "training-overhead": training_overhead,
     "training-epoch": training_epoch,
     "import-storm": import_storm,
+    "import-simulated": import_simulated,
     "failures-example": failures_example,
 }
 

@@ -18,10 +18,10 @@
 namespace holdfast {
 
 struct Document {
-    Attributes attributes;  // of the file or directory, also if this is a part of it
-    TimePoint looked;       // when the shared file system was asked
-    bool keep = true;       // it may be kept: it has not changed a moment ago
-    std::shared_ptr<const Fd> file;
+    Attributes attributes = {};  // of the file or directory, also if this is a part of it
+    TimePoint looked = {};       // when the shared file system was asked
+    bool keep = true;            // it may be kept: it has not changed a moment ago
+    std::shared_ptr<const Fd> file = {};
     std::uint64_t size = 0;
     std::uint32_t crc = 0;
     bool on_disk = false;

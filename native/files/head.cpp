@@ -91,9 +91,14 @@ Result<Document> Head::file(const TreeOrder& order, Duration patience) {
         whole.crc = copy->object->crc;
         whole.file = std::make_shared<const Fd>(std::move(copy->file));
     }
-    // What changed while it was read is not kept, and so not known.
-    whole.keep =
-        whole.keep && store_.find(file_key(order.path, whole.attributes.identity())) != nullptr;
+    if (!store_.find(file_key(order.path, whole.attributes.identity()))) {
+        // Too young to be kept, or no room; or it changed while it was read.
+        whole.keep = false;
+        auto again = files_.look(as_file(order, largest_));
+        if (!again.ok()) return again.take_status();
+        if (again->attributes.identity() != whole.attributes.identity())
+            return Status(Code::NotCached, order.path + " changed while it was read");
+    }
     if (whole.keep) files_.broadcast().learn(order.path, whole.attributes, time, looked);
     return whole;
 }

@@ -63,10 +63,19 @@ std::variant<Answer, Blocking> Tree::handle(const Request& request) {
     auto path = way(*order);
     if (!path.ok()) return Answer(path.take_status());
     std::size_t lane = lane::kTree + path->level;
-    return Blocking{lane, [this, order = *order, path = *path, pass](Body& body) {
+    return Blocking{lane, [this, order = *order, path = *path, pass](Body& body) -> Answer {
                         if (auto document = known(order, true)) return serve(*document, pass);
-                        return fetch(order, path, pass, less_margin(body.patience()));
+                        auto document = fetch(order, path, less_margin(body.patience()));
+                        return document.ok() ? serve(*document, pass) : document.take_status();
                     }};
+}
+
+Result<Document> Tree::obtain(const TreeOrder& order, Duration patience) {
+    if (Status wrong = order.check(); !wrong.ok()) return wrong;
+    if (auto document = known(order, true)) return *document;
+    auto path = way(order);
+    if (!path.ok()) return path.take_status();
+    return fetch(order, *path, patience);
 }
 
 bool Tree::out(const TreeOrder& order, std::uint64_t inode) const {
@@ -126,7 +135,7 @@ Answer Tree::serve(const Document& document, bool pass) {
     return answer;
 }
 
-Answer Tree::fetch(const TreeOrder& order, const Way& way, bool pass, Duration patience) {
+Result<Document> Tree::fetch(const TreeOrder& order, const Way& way, Duration patience) {
     switch (order.kind) {
         case TreeOrder::Kind::File:
             ++counters_.files;
@@ -153,9 +162,8 @@ Answer Tree::fetch(const TreeOrder& order, const Way& way, bool pass, Duration p
                         : joining_.once(name, patience, [&] { return find(order, way, patience); });
     if (document.ok() && out(order, document->attributes.inode))
         document = Status(Code::NotCached, order.path + " was changed at this moment");
-    if (document.ok()) return serve(*document, pass);
-    ++counters_.not_cached;
-    return document.take_status();
+    if (!document.ok()) ++counters_.not_cached;
+    return document;
 }
 
 }  // namespace holdfast

@@ -66,6 +66,9 @@ class Tree {
     void set(const TreeSettings& settings);
     std::variant<Answer, Blocking> handle(const Request& request);
 
+    // May block: what is asked for, from here or from above.
+    Result<Document> obtain(const TreeOrder& order, Duration patience);
+
     // Forgets what is known of paths and all below them, and passes the number of the refresh on
     // with what is asked of others; gives of how many files something was known.
     std::size_t refresh(const std::vector<std::string>& paths, std::uint64_t number);
@@ -93,7 +96,7 @@ class Tree {
     std::optional<Document> known(const TreeOrder& order, bool may_block);
     bool out(const TreeOrder& order, std::uint64_t inode) const;
     Answer serve(const Document& document, bool pass);
-    Answer fetch(const TreeOrder& order, const Way& way, bool pass, Duration patience);
+    Result<Document> fetch(const TreeOrder& order, const Way& way, Duration patience);
     Result<Document> find(const TreeOrder& order, const Way& way, Duration patience);
     Result<Document> ask(const Asked& asked, const TreeOrder& order);
     Result<Document> receive(const Asked& asked, const TreeOrder& order, bool& began);

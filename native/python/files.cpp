@@ -304,6 +304,25 @@ void bind_files(nb::class_<Agent>& agent) {
             "Before start(): keep a file there that tells what the originals are like of the "
             "copies that programs have open.")
         .def(
+            "warm_tree",
+            [](Agent& self, const nb::bytes& root, const nb::bytes& path, std::uint64_t largest,
+               std::uint64_t settled_ns) {
+                TreeOrder order{
+                    .root = as_string(root), .path = as_string(path), .settled_ns = settled_ns};
+                unlocked([&] { self.warming().start(std::move(order), largest); });
+            },
+            "root"_a, "path"_a, "largest"_a, "settled_ns"_a,
+            "Bring all below a directory to this node through its trees, in the background.")
+        .def(
+            "warmed_tree",
+            [](Agent& self) {
+                auto now = self.warming().progress();
+                return nb::make_tuple(now.found, now.fetched, now.bytes, now.left_out, now.ended);
+            },
+            nb::sig("def warmed_tree(self) -> tuple[int, int, int, int, bool]"),
+            "How far that is: files found, those that are here, their bytes, those left out, and "
+            "whether it ended.")
+        .def(
             "set_tree",
             [](Agent& self, std::uint32_t degree, std::uint64_t largest, Tier tier, double ttl,
                std::uint32_t strikes, double avoid, double file_deadline, double deadline) {

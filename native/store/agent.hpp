@@ -42,6 +42,7 @@ class Agent {
     Files& files() { return operations_.files(); }
     Opening& opening() { return operations_.opening(); }
     Tree& tree() { return operations_.tree(); }
+    Warming& warming() { return operations_.warming(); }
     // Readable when Python has something to take: calls or events.
     int fd() const { return ready_.get(); }
 
@@ -61,6 +62,7 @@ class Agent {
     void stop() {
         calls_.close();
         peers_.close();
+        operations_.warming().stop();
         server_.stop();
     }
 

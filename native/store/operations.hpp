@@ -6,6 +6,7 @@
 #include "files/files.hpp"
 #include "files/opening.hpp"
 #include "files/tree.hpp"
+#include "files/warming.hpp"
 #include "rpc/calls.hpp"
 #include "rpc/client.hpp"
 #include "rpc/handler.hpp"
@@ -31,6 +32,7 @@ class Operations : public Handler {
         files_.emplace(store_, presence_, pool);
         opening_.emplace(store_, *files_, peers_, presence_, events_);
         tree_.emplace(store_, *files_, peers_, presence_, events_);
+        warming_.emplace(*tree_);
     }
 
     std::variant<Answer, Blocking> handle(Request request) override;
@@ -42,6 +44,7 @@ class Operations : public Handler {
     Files& files() { return *files_; }
     Opening& opening() { return *opening_; }
     Tree& tree() { return *tree_; }
+    Warming& warming() { return *warming_; }
 
   private:
     using Outcome = std::variant<Answer, Blocking>;
@@ -77,6 +80,7 @@ class Operations : public Handler {
     std::optional<Files> files_;
     std::optional<Opening> opening_;
     std::optional<Tree> tree_;
+    std::optional<Warming> warming_;
     OperationCounters counters_;
 };
 

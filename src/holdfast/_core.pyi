@@ -356,6 +356,16 @@ class Agent:
         Before start(): keep a file there that tells what the originals are like of the copies that programs have open.
         """
 
+    def warm_tree(self, root: bytes, path: bytes, largest: int, settled_ns: int) -> None:
+        """
+        Bring all below a directory to this node through its trees, in the background.
+        """
+
+    def warmed_tree(self) -> tuple[int, int, int, int, bool]:
+        """
+        How far that is: files found, those that are here, their bytes, those left out, and whether it ended.
+        """
+
     def set_tree(self, degree: int, largest: int, tier: Tier, ttl: float, strikes: int, avoid: float, file_deadline: float, deadline: float) -> None:
         """
         How to broadcast: children of a node, the largest file that is sent whole, where copies lie, and for how long they are believed (0: for ever).

@@ -34,14 +34,14 @@ class Programs:
     """What programs of each node see of a root through their agent."""
 
     def __init__(self, cluster: holdfast.LocalCluster, root: Path) -> None:
-        self._cluster = cluster
+        self.cluster = cluster
         self.root = os.fsencode(root)
         self.client = _core.Client(sessions.read_key(cluster.directory))
 
     def ask(self, node: int, kind: int, name: str = "", part: int = 0) -> bytes:
         """Ask a node's agent for a file, a listing or a part."""
         path = os.path.join(self.root, os.fsencode(name)) if name else self.root
-        address = self._cluster.nodes[node].member.socket
+        address = self.cluster.nodes[node].member.socket
         descriptor, _ = self.client.tree(
             address, kind, self.root, path, part, 0, PATIENCE, silence=5.0
         )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
 from asking_trees import FILE, LISTING, PART, Programs, counted, nodes_of, storm
 from conftest import NODES
 
 import holdfast
 from holdfast import _core
 from holdfast.cluster.storage import HOST, Storage
+from holdfast.errors import NotCached
 
 
 def directories(data: dict[str, bytes]) -> set[str]:
@@ -90,27 +92,9 @@ def test_a_large_file_is_read_once_in_parts_by_its_owner(
     assert len(readers) == 1
 
 
-def test_a_listing_of_many_entries(programs: Programs, storage: Storage, backing: Path) -> None:
-    many = backing / "many"
-    many.mkdir()
-    for number in range(100_000):
-        os.mknod(many / f"entry-{number:06}")
-
-    def one(node: int, name: str) -> None:
-        assert len(programs.ask(node, LISTING, name)) > 100_000 * 100
-
-    storm(range(4), ["many"], one)
-    assert len(programs.listing(5, "many")) == 100_000
-    assert storage.counts()["many"].listings == 1
-
-
 def test_only_plain_paths_below_the_root_are_answered(
     programs: Programs, storage: Storage, backing: Path
 ) -> None:
-    import pytest
-
-    from holdfast.errors import NotCached
-
     os.mkfifo(backing / "fifo")
     os.symlink("/etc", backing / "out")
     for kind, name in [

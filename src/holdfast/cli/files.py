@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Callable, Iterator
 from typing import Annotated
 
 import typer
@@ -17,7 +19,8 @@ from rich.progress import (
 
 from ..cluster import session as sessions
 from ..cluster.peers import Peers
-from ..files import Files, refreshing
+from ..config import Config
+from ..files import Files, broadcasting, refreshing
 from ..files.warming import Warmed
 from ..job import Job
 from ..units import format_size
@@ -28,6 +31,9 @@ def warm(
     directory: Annotated[str, typer.Argument(help="A directory of the storage.")],
     copies: Annotated[int, typer.Option(help="Copies of each file.")] = 1,
     parallel: Annotated[int, typer.Option(min=1, max=256, help="Files read at a time.")] = 16,
+    broadcast: Annotated[
+        bool, typer.Option("--broadcast", help="Bring a copy of every file to every node.")
+    ] = False,
     session: Session = None,
     settings: Set = None,
     as_json: AsJson = False,
@@ -37,6 +43,9 @@ def warm(
     What they hold already is not read again: a warming that was interrupted goes on where it was.
     """
     config = configure(settings, session=session)
+    if broadcast:
+        _broadcast(config, directory, as_json=as_json)
+        return
     with Job(sessions.directory(config), config) as job:
         total = _warm(job.files(directory, copies=copies), parallel, quiet=as_json)
     if as_json:
@@ -48,6 +57,29 @@ def warm(
             f"{total.left_out} were left out: too large, too young (file_settled), not regular or "
             "unreadable. They are read from the storage."
         )
+
+
+def _broadcast(config: Config, directory: str, as_json: bool) -> None:
+    peers = Peers(sessions.directory(config), config)
+    with _bar(quiet=as_json) as show:
+        done = broadcasting.broadcast(
+            peers,
+            config,
+            directory,
+            lambda so_far: show(so_far.found, so_far.fetched + so_far.left_out, so_far.bytes),
+        )
+    if as_json:
+        print_json(done)
+        return
+    size = format_size(done.bytes)
+    print(f"{len(done.nodes)} nodes have all of it: {done.fetched} copies, {size}.")
+    if done.left_out:
+        print(
+            f"{done.left_out} were left out: too large (tree_largest), too young (file_settled), "
+            "not regular or unreadable. They are fetched or read when they are asked for."
+        )
+    if done.missed:
+        print(f"Not reached: {', '.join(done.missed)}; their programs fetch what they need.")
 
 
 def refresh(
@@ -72,19 +104,25 @@ def refresh(
 
 
 def _warm(files: Files, parallel: int, quiet: bool) -> Warmed:
+    with _bar(quiet) as show:
+        return files.warm(
+            parallel=parallel,
+            progress=lambda so_far: show(so_far.total, so_far.files, so_far.bytes),
+        )
+
+
+@contextlib.contextmanager
+def _bar(quiet: bool) -> Iterator[Callable[[int, int, int], None]]:
+    """Give what shows the total, how many are done, and their bytes; only on a terminal."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
-        return files.warm(parallel=parallel)
+        yield lambda total, done, size: None
+        return
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
         task = progress.add_task("", total=None)
 
-        def show(so_far: Warmed) -> None:
-            progress.update(
-                task,
-                total=so_far.total,
-                completed=so_far.files,
-                description=format_size(so_far.bytes),
-            )
+        def show(total: int, done: int, size: int) -> None:
+            progress.update(task, total=total, completed=done, description=format_size(size))
 
-        return files.warm(parallel=parallel, progress=show)
+        yield show

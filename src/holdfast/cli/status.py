@@ -70,6 +70,10 @@ def _show(report: SessionStatus) -> Group:
         lines.append(f"{restored} copies were restored so far, {size}.")
     if any(node.files.files for node in report.nodes):
         lines.append(_files(report))
+    if any(
+        node.counters.get("tree_hits") or node.counters.get("tree_hops") for node in report.nodes
+    ):
+        lines.append(_broadcast(report))
     lines.append(f"Window after a death: {format_time(report.window)}.")
     return Group(*lines)
 
@@ -91,6 +95,31 @@ def _table(report: SessionStatus) -> Table:
             row.append(format_size(disk["bytes"]))
             row += [str(node.counters[name]) for name in ("puts", "gets", "damaged")]
         table.add_row(*row, style=None if healthy else "red")
+    return table
+
+
+def _broadcast(report: SessionStatus) -> Table:
+    table = Table(title="broadcast")
+    table.add_column("node", no_wrap=True)
+    columns = ("hits", "files", "listings", "parts", "joined", "up", "down", "depth", "per hop")
+    for column in (*columns, "from storage", "failures"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for node in report.nodes:
+        told = {name.removeprefix("tree_"): value for name, value in node.counters.items()}
+        if not told:
+            continue
+        missed = [told[f"misses_{kind}"] for kind in ("file", "listing", "part")]
+        read = sum(told[f"read_{kind}"] for kind in ("files", "listings", "parts"))
+        table.add_row(
+            node.node,
+            *map(str, (told["hits"], *missed, told["joined"])),
+            format_size(told["bytes_up"]),
+            format_size(told["bytes_down"]),
+            str(told["depth"]),
+            format_time(told["hop_us"] / 1e6 / told["hops"]) if told["hops"] else "",
+            str(read),
+            str(told["failures"]),
+        )
     return table
 
 

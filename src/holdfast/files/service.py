@@ -6,11 +6,12 @@ import msgspec
 
 from .. import _core
 from ..errors import BadInput
+from .broadcasting import Broadcast
 from .refreshing import Refresh
 
 
 class FilesService:
-    """Answers `refresh`."""
+    """Answers `refresh`, `broadcast` and `broadcasting`."""
 
     name = "files"
 
@@ -19,6 +20,12 @@ class FilesService:
 
     def handle(self, method: str, message: bytes) -> bytes:
         """Answer one call."""
+        if method == "broadcast":
+            wanted = msgspec.msgpack.decode(message, type=Broadcast)
+            self._core.warm_tree(wanted.root, wanted.root, wanted.largest, wanted.settled_ns)
+            return b""
+        if method == "broadcasting":
+            return msgspec.msgpack.encode(self._core.warmed_tree())
         if method != "refresh":
             raise BadInput(f"files has no method {method!r}")
         told = msgspec.msgpack.decode(message, type=Refresh)

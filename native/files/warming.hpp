@@ -1,0 +1,55 @@
+// Brings everything below a directory to this node before a program asks for it: listings through
+// their trees, and what they name. Large files are left out, they come in parts on demand.
+//
+// Thread-safe. start() and progress() do not block; a few threads of its own do the work, and end
+// with it.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "files/messages.hpp"
+#include "files/tree.hpp"
+
+namespace holdfast {
+
+class Warming {
+  public:
+    struct Progress {
+        std::uint64_t found = 0;     // files so far
+        std::uint64_t fetched = 0;   // of them here now
+        std::uint64_t bytes = 0;     // of these
+        std::uint64_t left_out = 0;  // too large, too young, unreadable, or not regular
+        bool ended = true;
+    };
+
+    explicit Warming(Tree& tree) : tree_(tree) {}
+    ~Warming();
+
+    // In place of what was under way, if there was something.
+    void start(TreeOrder top, std::uint64_t largest);
+    Progress progress() const;
+    // May block, as long as one document takes.
+    void stop();
+
+  private:
+    static constexpr std::size_t kThreads = 8;
+    void work();
+    void done(const TreeOrder& order, const Result<Document>& document);
+
+    Tree& tree_;
+    std::uint64_t largest_ = 0;
+    mutable std::mutex mutex_;
+    std::condition_variable wake_;
+    std::deque<TreeOrder> waiting_;
+    std::size_t under_way_ = 0;
+    bool stopping_ = false;
+    Progress progress_;
+    std::vector<std::thread> threads_;
+};
+
+}  // namespace holdfast

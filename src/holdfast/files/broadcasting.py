@@ -1,0 +1,100 @@
+"""Bringing a directory to every node ahead of the programs that will ask for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from ..cluster.contacts import at_once
+from ..cluster.peers import Peers
+from ..config import Config
+from ..errors import HoldfastError
+from ..membership.view import Member
+from . import paths
+from .paths import Path
+
+#: Between two looks at how far the nodes are, in seconds.
+_LOOK_EVERY = 0.2
+
+
+class Broadcast(msgspec.Struct, frozen=True, array_like=True):
+    """What agents are told to fetch."""
+
+    root: bytes
+    largest: int
+    settled_ns: int
+
+
+class Progress(msgspec.Struct, frozen=True, array_like=True):
+    """How far one agent is."""
+
+    found: int = 0
+    fetched: int = 0
+    bytes: int = 0
+    left_out: int = 0
+    ended: bool = False
+
+
+class Broadcasted(msgspec.Struct, frozen=True):
+    """How far a broadcast came; files and bytes are those of all nodes together."""
+
+    nodes: list[str]  # that have ended
+    missed: list[str]  # that did not answer; their programs fetch what they need
+    found: int  # files so far
+    fetched: int  # of these, copies that are there
+    bytes: int
+    left_out: int  # too large, too young, unreadable or not regular
+
+
+def broadcast(
+    peers: Peers,
+    config: Config,
+    directory: Path,
+    progress: Callable[[Broadcasted], None] | None = None,
+) -> Broadcasted:
+    """Let every node fetch all below a directory through its trees; returns when all have."""
+    message = msgspec.msgpack.encode(
+        Broadcast(paths.root_of(directory), config.tree_largest, int(config.file_settled * 1e9))
+    )
+    peers.refresh()
+    members = list(peers.routing.live)
+    told = at_once(lambda member: _call(peers, member, "broadcast", message), members)
+    far = {member.node: Progress() for member, answer in told if answer is not None}
+    missed = [member.node for member, answer in told if answer is None]
+    while True:
+        running = [one for one in members if one.node in far and not far[one.node].ended]
+        for member, answer in at_once(
+            lambda member: _call(peers, member, "broadcasting", b""), running
+        ):
+            if answer is None:
+                missed.append(member.node)
+                del far[member.node]
+            else:
+                far[member.node] = msgspec.msgpack.decode(answer, type=Progress)
+        done = _together(far, missed)
+        if progress is not None:
+            progress(done)
+        if len(done.nodes) == len(far):
+            return done
+        time.sleep(_LOOK_EVERY)
+
+
+def _call(peers: Peers, member: Member, method: str, message: bytes) -> bytes | None:
+    address = peers.routing.address(member)
+    try:
+        return peers.client.call(address, "files", method, message, deadline=peers.deadline)
+    except HoldfastError:
+        return None
+
+
+def _together(far: dict[str, Progress], missed: list[str]) -> Broadcasted:
+    return Broadcasted(
+        [node for node, one in far.items() if one.ended],
+        missed,
+        sum(one.found for one in far.values()),
+        sum(one.fetched for one in far.values()),
+        sum(one.bytes for one in far.values()),
+        sum(one.left_out for one in far.values()),
+    )

@@ -1,0 +1,86 @@
+"""`holdfast warm --broadcast`, and what is shown of trees."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from asking_trees import FILE, Programs, storm
+from conftest import NODES
+
+import holdfast
+from holdfast.cluster.storage import HOST, Storage
+
+
+def command(cluster: holdfast.LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `holdfast` on the session of a local cluster."""
+    where = {
+        "HOLDFAST_RUN_DIR": str(cluster.directory.parent),
+        "HOLDFAST_SESSION": cluster.directory.name,
+        "HOLDFAST_FILE_SETTLED": "0 s",
+        "HOLDFAST_TREE_LARGEST": "1 MiB",
+    }
+    return subprocess.run(
+        [Path(sys.executable).with_name("holdfast"), *arguments],
+        env={**os.environ, **where},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_warm_brings_everything_to_every_node_and_reads_it_once(
+    cluster: holdfast.LocalCluster, programs: Programs, storage: Storage, data: dict[str, bytes],
+    backing: Path,
+) -> None:  # fmt: skip
+    (backing / "large").write_bytes(bytes(2 << 20))
+    os.symlink("lib", backing / "link")
+    done = command(cluster, "warm", "--broadcast", str(storage.at), "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert len(told["nodes"]) == NODES
+    assert told["missed"] == []
+    assert told["fetched"] == NODES * len(data)
+    assert told["bytes"] == NODES * sum(map(len, data.values()))
+    assert told["left_out"] == NODES
+    assert storage.opens() == dict.fromkeys(data, 1)
+    assert storage.opens(HOST) == {}
+    assert max(one.listings for one in storage.counts().values()) == 1
+
+    storage.reset()
+
+    def one(node: int, name: str) -> None:
+        assert programs.ask(node, FILE, name) == data[name]
+
+    storm(range(NODES), sorted(data), one)
+    assert storage.total().opens + storage.total().lookups == 0
+
+    again = command(cluster, "warm", "--broadcast", str(storage.at))
+    assert again.returncode == 0, again.stderr
+    assert f"{NODES} nodes have all of it" in again.stdout
+    assert "left out" in again.stdout
+    assert storage.total().opens == 0
+
+    shown = command(cluster, "status")
+    assert "broadcast" in shown.stdout
+    status = json.loads(command(cluster, "status", "--json").stdout)
+    assert all(node["counters"]["tree_hits"] > 0 for node in status["nodes"])
+    wrong = command(cluster, "warm", "--broadcast", str(storage.at / "missing"))
+    assert wrong.returncode == 2
+    assert "is not a directory" in wrong.stderr
+
+
+def test_a_node_that_does_not_answer_is_named(
+    cluster: holdfast.LocalCluster, programs: Programs, storage: Storage, data: dict[str, bytes]
+) -> None:
+    cluster.stop(6)
+    done = command(cluster, "warm", "--broadcast", str(storage.at))
+    cluster.resume(6)
+    assert done.returncode == 0, done.stderr
+    assert f"{NODES - 1} nodes have all of it" in done.stdout
+    for name in sorted(data)[:10]:
+        assert programs.ask(6, FILE, name) == data[name]
