@@ -20,13 +20,14 @@ std::uint64_t Catalog::time() const {
 }
 
 void Catalog::learn(const std::string& path, const Attributes& attributes, std::uint64_t seen,
-                    TimePoint looked) {
+                    TimePoint looked, std::uint32_t listing_crc) {
     std::lock_guard lock(mutex_);
     if (seen != time_) return;
-    auto [entry, added] = entries_.try_emplace(path, Entry{{attributes, looked}, time_});
+    auto [entry, added] =
+        entries_.try_emplace(path, Entry{{attributes, looked, listing_crc}, time_});
     if (added) return make_room();
     if (watch_ && entry->second.known.attributes.identity() != attributes.identity()) watch_();
-    entry->second = {{attributes, looked}, time_};
+    entry->second = {{attributes, looked, listing_crc}, time_};
 }
 
 void Catalog::make_room() {

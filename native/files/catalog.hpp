@@ -24,6 +24,7 @@ class Catalog {
     struct Known {
         Attributes attributes;
         TimePoint looked;
+        std::uint32_t listing_crc = 0;  // of a directory's listing
     };
     std::optional<Known> look_up(const std::string& path) const;
 
@@ -31,7 +32,7 @@ class Catalog {
     // is not learnt.
     std::uint64_t time() const;
     void learn(const std::string& path, const Attributes& attributes, std::uint64_t seen,
-               TimePoint looked = Clock::now());
+               TimePoint looked = Clock::now(), std::uint32_t listing_crc = 0);
 
     // Called, with the lock held, whenever what was known may be wrong.
     void watch(std::function<void()> watch);

@@ -109,7 +109,9 @@ Result<Document> Tree::receive(const Asked& asked, const TreeOrder& order, bool&
     std::uint64_t size = exchange->reply().body_bytes;
     if (order.kind == TreeOrder::Kind::File && size != attributes.size)
         return Status(Code::Damaged, "its bytes are not as many as it has", asked.address);
-    std::string key = tree_key(order, attributes.identity());
+    std::uint32_t listing_crc =
+        order.kind == TreeOrder::Kind::Listing ? exchange->reply().body_crc : 0;
+    std::string key = tree_key(order, attributes.identity(), listing_crc);
     auto intake = Intake::open(store_, key, size, set.tier, reply->keep && keeps(order, size));
     if (!intake.ok()) return Status(Code::NotCached, intake.status().message());
     Status status = exchange->read_body(
@@ -122,7 +124,7 @@ Result<Document> Tree::receive(const Asked& asked, const TreeOrder& order, bool&
     auto document = std::move(*intake).finish(
         {.attributes = attributes, .looked = looked, .keep = reply->keep});
     if (!document.ok()) return document;
-    if (reply->keep) files_.broadcast().learn(order.path, attributes, time, looked);
+    if (reply->keep) files_.broadcast().learn(order.path, attributes, time, looked, listing_crc);
     auto took = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
     counters_.bytes_up += size;
     ++counters_.hops;

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/crc32c.hpp"
 #include "base/hash.hpp"
 #include "files/listing.hpp"
 #include "rpc/wire.hpp"
@@ -114,14 +115,16 @@ Result<Document> Head::listing(const TreeOrder& order) {
                     return settled(entry.attributes, order.settled_ns);
                 });
     std::string bytes = listed->encode();
-    auto intake = Intake::open(store_, tree_key(order, listed->directory.identity()), bytes.size(),
-                               tier_, keep);
+    std::uint32_t crc = crc32c(0, bytes.data(), bytes.size());
+    auto intake = Intake::open(store_, tree_key(order, listed->directory.identity(), crc),
+                               bytes.size(), tier_, keep);
     if (!intake.ok()) return Status(Code::NotCached, intake.status().message());
     if (Status status = intake->append(bytes.data(), bytes.size()); !status.ok())
         return Status(Code::NotCached, status.message());
     auto whole = std::move(*intake).finish(
         {.attributes = listed->directory, .looked = looked, .keep = keep});
-    if (whole.ok() && keep) files_.broadcast().learn(order.path, whole->attributes, time, looked);
+    if (whole.ok() && keep)
+        files_.broadcast().learn(order.path, whole->attributes, time, looked, crc);
     return whole;
 }
 
@@ -164,7 +167,7 @@ Result<Document> Head::part(const TreeOrder& order) {
     std::uint64_t length = std::min(size - start, kPartBytes);
     bool keep = settled(from.attributes, order.settled_ns);
     auto intake =
-        Intake::open(store_, tree_key(order, from.attributes.identity()), length, tier_, keep);
+        Intake::open(store_, tree_key(order, from.attributes.identity(), 0), length, tier_, keep);
     if (!intake.ok()) return Status(Code::NotCached, intake.status().message());
     std::vector<char> piece(std::min<std::uint64_t>(kPiece, length));
     for (std::uint64_t at = 0; at < length;) {

@@ -233,13 +233,13 @@ std::string file_key(const std::string& path, const Identity& identity) {
 }
 
 // Longer than keys of files, so that no two can be equal.
-std::string tree_key(const TreeOrder& order, const Identity& identity) {
+std::string tree_key(const TreeOrder& order, const Identity& identity, std::uint32_t listing_crc) {
     std::string key = file_key(order.path, identity);
     switch (order.kind) {
         case TreeOrder::Kind::File:
             return key;
         case TreeOrder::Kind::Listing:
-            return key + "list";
+            return key + "list" + MetaWriter().number(listing_crc).take();
         case TreeOrder::Kind::Part:
             return key + "part" + MetaWriter().number(order.part).take();
     }

@@ -116,8 +116,9 @@ constexpr char kFilePrefix[] = "@file";
 // All versions of a file have keys that begin with this; it alone decides who owns them.
 std::string file_prefix(const std::string& path);
 std::string file_key(const std::string& path, const Identity& identity);
-// Of what a tree brings: of a whole file the same, of listings and parts others.
-std::string tree_key(const TreeOrder& order, const Identity& identity);
+// Of what a tree brings: of a whole file the same, of listings and parts others. Entries of a
+// directory may change while it stays the same, so its listings are told apart by their checksums.
+std::string tree_key(const TreeOrder& order, const Identity& identity, std::uint32_t listing_crc);
 
 // The directory in which a path lies; "/" lies in itself.
 std::string directory_of(const std::string& path);

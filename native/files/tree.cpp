@@ -93,15 +93,19 @@ std::optional<Catalog::Known> Tree::believed(const TreeOrder& order) const {
     return seen;
 }
 
+ObjectPtr Tree::find(const TreeOrder& order, const Catalog::Known& seen) {
+    return store_.find(tree_key(order, seen.attributes.identity(), seen.listing_crc));
+}
+
 bool Tree::on_disk(const TreeOrder& order) {
     auto seen = believed(order);
-    ObjectPtr object = seen ? store_.find(tree_key(order, seen->attributes.identity())) : nullptr;
+    ObjectPtr object = seen ? find(order, *seen) : nullptr;
     return object && object->tier == Tier::Disk;
 }
 
 std::optional<Document> Tree::known(const TreeOrder& order, bool may_block) {
     auto seen = believed(order);
-    ObjectPtr object = seen ? store_.find(tree_key(order, seen->attributes.identity())) : nullptr;
+    ObjectPtr object = seen ? find(order, *seen) : nullptr;
     if (!object || (object->tier == Tier::Disk && !may_block)) return std::nullopt;
     auto file = store_.open_file(object);
     if (!file.ok()) return std::nullopt;

@@ -92,6 +92,7 @@ class Tree {
     Result<Way> way(const TreeOrder& order);
     // What was seen of a path and still holds.
     std::optional<Catalog::Known> believed(const TreeOrder& order) const;
+    ObjectPtr find(const TreeOrder& order, const Catalog::Known& seen);
     bool on_disk(const TreeOrder& order);
     std::optional<Document> known(const TreeOrder& order, bool may_block);
     bool out(const TreeOrder& order, std::uint64_t inode) const;

@@ -47,6 +47,14 @@ def test_a_refresh_reaches_every_node_and_the_listing_of_the_directory(
     assert storage.opens() == {name: 1}
     assert storage.counts()[directory].listings == 1
 
+    # In place, so that the directory itself stays as it is.
+    (backing / name).write_bytes(b"once more")
+    with cluster.connect() as job:
+        job.files(storage.at).refresh(name)
+    for node in range(NODES):
+        assert programs.listing(node, directory)["005"] == len(b"once more")
+        assert programs.ask(node, FILE, name) == b"once more"
+
 
 def test_refreshes_while_nodes_ask_leave_nobody_with_the_old_version(
     cluster: holdfast.LocalCluster, programs: Programs, storage: Storage, backing: Path
