@@ -1,0 +1,47 @@
+// The agent of this node, as the mount asks it. Who gets no answer reads the shared file system.
+//
+// Thread-safe. fetch() blocks: for one deadline if the agent is gone or silent, after which it is
+// left alone for a while; longer while the agent lives and only the answer takes its time.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/fd.hpp"
+#include "files/messages.hpp"
+#include "mount/settings.hpp"
+#include "rpc/client.hpp"
+
+namespace holdfast::mount {
+
+// The content of a file, listing or part that nobody will change, and what it is of.
+struct Passed {
+    Fd fd;
+    Attributes attributes;
+};
+
+class Agent {
+  public:
+    explicit Agent(const Settings& settings) : settings_(settings), client_("") {}
+
+    std::optional<Passed> listing(const Root& root, const std::string& path);
+    std::optional<Passed> file(const Root& root, const std::string& path);
+    std::optional<Passed> part(const Root& root, const std::string& path, std::uint32_t part);
+
+  private:
+    std::optional<Passed> tree(TreeOrder order);
+    std::optional<Passed> fetch(const Question& question);
+    bool lives();
+    bool left_alone();
+    void answered();
+    void failed();
+
+    const Settings& settings_;
+    Client client_;
+    std::mutex mutex_;
+    TimePoint left_alone_until_{};
+    Duration pause_{};
+};
+
+}  // namespace holdfast::mount

@@ -1,0 +1,155 @@
+// Directories, read from their listings. The kernel keeps what it was told, so nothing is held
+// open; a position is the place of an entry in the listing.
+#include <shared_mutex>
+#include <vector>
+
+#include "mount/mount.hpp"
+
+namespace holdfast::mount {
+namespace {
+
+// For an entry that nobody could look at: none is not an answer.
+constexpr std::uint64_t kUnknown = 0xffff'ffffu;
+
+class Filling {
+  public:
+    Filling(fuse_req_t request, Mount& mount, std::size_t size, bool plus)
+        : request_(request), mount_(mount), buffer_(size), plus_(plus) {}
+
+    // False if there is no room left. `node` was told to the kernel, if this succeeds.
+    bool add(const char* name, const struct stat& info, off_t next, const NodePtr& node) {
+        std::size_t room = buffer_.size() - used_, needed = 0;
+        char* at = buffer_.data() + used_;
+        if (plus_) {
+            fuse_entry_param entry{};
+            if (node)
+                entry = entry_of(mount_, *node);
+            else
+                entry.attr = info;
+            needed = fuse_add_direntry_plus(request_, at, room, name, &entry, next);
+        } else {
+            needed = fuse_add_direntry(request_, at, room, name, &info, next);
+        }
+        bool fits = needed <= room;
+        if (fits) {
+            used_ += needed;
+            if (node) told_.push_back(node->number);
+        } else if (node) {
+            mount_.nodes.forget(node->number, 1);
+        }
+        return fits;
+    }
+
+    void answer() {
+        if (fuse_reply_buf(request_, buffer_.data(), used_) != 0) take_back();
+    }
+    void take_back() {
+        for (auto number : told_) mount_.nodes.forget(number, 1);
+    }
+
+  private:
+    fuse_req_t request_;
+    Mount& mount_;
+    std::vector<char> buffer_;
+    const bool plus_;
+    std::size_t used_ = 0;
+    std::vector<std::uint64_t> told_;
+};
+
+struct stat brief(std::uint64_t inode, std::uint32_t mode) {
+    struct stat info{};
+    info.st_ino = inode;
+    info.st_mode = mode;
+    return info;
+}
+
+// The two entries that every directory has; false if there is no room left.
+bool add_dots(Mount& mount, const NodePtr& node, off_t offset, Filling& into) {
+    NodePtr above = mount.nodes.find(node->above);
+    auto own = brief(node->attributes().inode, S_IFDIR);
+    auto upper = brief((above ? above : node)->attributes().inode, S_IFDIR);
+    return (offset > 0 || into.add(".", own, 1, nullptr)) &&
+           (offset > 1 || into.add("..", upper, 2, nullptr));
+}
+
+void fill(Mount& mount, const NodePtr& node, const Listing& listing, off_t offset, bool plus,
+          Filling& into) {
+    for (auto i = static_cast<std::size_t>(std::max<off_t>(offset - 2, 0));
+         i < listing.entries.size(); ++i) {
+        const Entry& entry = listing.entries[i];
+        NodePtr told = plus ? mount.node_of(*node, listing, entry) : nullptr;
+        bool known = entry.attributes.mode != 0;
+        auto info = brief(known ? entry.attributes.inode : kUnknown, entry.attributes.mode);
+        if (!into.add(entry.name.c_str(), info, static_cast<off_t>(i) + 3, told)) return;
+    }
+}
+
+void fill_made_up(Mount& mount, const NodePtr& node, off_t offset, Filling& into) {
+    auto names = mount.nodes.children(*node);
+    for (auto i = static_cast<std::size_t>(std::max<off_t>(offset - 2, 0)); i < names.size(); ++i) {
+        NodePtr child = mount.nodes.current(node->path + "/" + names[i]);
+        auto info = brief(child ? child->attributes().inode : kUnknown, S_IFDIR);
+        if (!into.add(names[i].c_str(), info, static_cast<off_t>(i) + 3, nullptr)) return;
+    }
+}
+
+void list(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset, bool plus) {
+    Mount& mount = mount_of(request);
+    NodePtr node = mount.nodes.find(number);
+    if (!node) {
+        fuse_reply_err(request, ESTALE);
+        return;
+    }
+    for (;;) {
+        auto generation = mount.generation.load();
+        int error = 0;
+        KnownPtr known;
+        if (!node->is_made_up()) {
+            known = mount.listing(node, error);
+            if (!known) {
+                fuse_reply_err(request, error);
+                return;
+            }
+        }
+        Filling into(request, mount, size, plus);
+        if (add_dots(mount, node, offset, into)) {
+            if (known)
+                fill(mount, node, known->listing, offset, plus, into);
+            else
+                fill_made_up(mount, node, offset, into);
+        }
+        std::shared_lock lock(mount.answering);
+        if (generation == mount.generation) return into.answer();
+        into.take_back();
+    }
+}
+
+void read_directory(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset,
+                    fuse_file_info*) {
+    list(request, number, size, offset, false);
+}
+
+void read_directory_plus(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset,
+                         fuse_file_info*) {
+    list(request, number, size, offset, true);
+}
+
+void open_directory(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
+    if (mount_of(request).opens_directories_itself) {
+        fuse_reply_err(request, ENOSYS);
+        return;
+    }
+    info->cache_readdir = 1;
+    info->keep_cache = 1;
+    fuse_reply_open(request, info);
+}
+
+}  // namespace
+
+void add_directory_operations(fuse_lowlevel_ops& operations) {
+    operations.opendir = open_directory;
+    operations.readdir = read_directory;
+    operations.readdirplus = read_directory_plus;
+}
+
+}  // namespace holdfast::mount

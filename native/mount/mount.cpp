@@ -1,0 +1,256 @@
+#include "mount/mount.hpp"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "base/thread.hpp"
+
+namespace holdfast::mount {
+namespace {
+
+constexpr std::uint64_t kListingRoom = 64 << 20;
+// The kernel holds what was read; descriptors are for what it has still to read, and for versions
+// that are open and no longer to be had elsewhere.
+constexpr std::uint64_t kMostOpened = 1024;
+constexpr Duration kIdle = std::chrono::seconds(60);
+constexpr double kForever = 365.0 * 86400;
+
+std::uint64_t descriptor_room() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 64;
+    return std::clamp<std::uint64_t>(limit.rlim_cur / 2, 16, kMostOpened);
+}
+
+// The document behind a descriptor.
+Result<Listing> read_listing(const Passed& passed, std::uint64_t& weight) {
+    struct stat info{};
+    if (::fstat(passed.fd.get(), &info) != 0 || info.st_size <= 0)
+        return Status(Code::Damaged, "an agent passed no listing");
+    auto size = static_cast<std::size_t>(info.st_size);
+    void* at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, passed.fd.get(), 0);
+    if (at == MAP_FAILED) return Status(Code::Damaged, "a listing cannot be mapped");
+    auto listing = Listing::decode({static_cast<const char*>(at), size});
+    ::munmap(at, size);
+    weight = 2 * size;
+    return listing;
+}
+
+std::uint64_t weight_of(const Listing& listing) {
+    std::uint64_t weight = 256;
+    for (const Entry& entry : listing.entries)
+        weight += sizeof entry + entry.name.size() + entry.target.size();
+    return weight;
+}
+
+}  // namespace
+
+Mount::Mount(const Settings& given, const Guard& guarding)
+    : settings(given),
+      guard(guarding),
+      nodes(given),
+      figures(given),
+      agent_(given),
+      listings_(kListingRoom, kIdle),
+      opened_(descriptor_room(), kIdle),
+      timeout_(given.ttl > Duration{} ? std::chrono::duration<double>(given.ttl).count()
+                                      : kForever) {
+    start_thread([this] { invalidate_doubted(); }).detach();
+    start_thread([this] { sweep(); }).detach();
+}
+
+std::string Mount::original_path(const Node& node) const {
+    return node.path == node.root->path ? node.root->alias : node.path;
+}
+
+// ---- listings --------------------------------------------------------------------------------
+
+KnownPtr Mount::listing(const NodePtr& node, int& error) {
+    auto fetch = [&](std::uint64_t& weight) { return fetch_listing(*node, weight, error); };
+    KnownPtr known = listings_.get(node->number, fetch);
+    if (!known || settings.ttl == Duration{} || Clock::now() - known->since < settings.ttl)
+        return known;
+    listings_.drop(node->number);
+    return listings_.get(node->number, fetch);
+}
+
+KnownPtr Mount::fetch_listing(const Node& node, std::uint64_t& weight, int& error) {
+    auto inode = node.attributes().inode;
+    TimePoint now = Clock::now();
+    if (auto passed = node.local ? std::nullopt : agent_.listing(*node.root, node.path)) {
+        auto listing = read_listing(*passed, weight);
+        if (listing.ok() && listing->directory.inode == inode) {
+            ++counters.listings;
+            return std::make_shared<Known>(Known{std::move(*listing), now});
+        }
+    }
+    auto own = list_original(original_path(node), inode, guard);
+    error = own.error;
+    if (error == ESTALE || error == ENOENT) doubt(node);
+    if (error != 0) return nullptr;
+    ++counters.listings_read;
+    weight = weight_of(own.value);
+    return std::make_shared<Known>(Known{std::move(own.value), now});
+}
+
+// ---- names -----------------------------------------------------------------------------------
+
+NodePtr Mount::node_of(const Node& above, const Listing& listing, const Entry& entry) {
+    std::string path = above.path + "/" + entry.name;
+    bool elsewhere = entry.attributes.device != listing.directory.device;
+    if (entry.attributes.mode == 0 || elsewhere || is_doubted(path)) return nullptr;
+    Nodes::Seen seen{std::move(path), entry.attributes, {}, above.local};
+    if (S_ISLNK(seen.attributes.mode)) {
+        seen.target = settings.shown(entry.target);
+        seen.attributes.size = seen.target.size();
+    }
+    return nodes.tell(above, std::move(seen));
+}
+
+Outcome<NodePtr> Mount::look_up(const NodePtr& above, const std::string& name) {
+    if (name.size() > NAME_MAX) return {nullptr, ENAMETOOLONG};
+    std::string path = above->path + "/" + name;
+    if (above->is_made_up()) {
+        NodePtr node = nodes.current(path);
+        if (node && node->is_made_up()) return {node, 0};
+        const Root* root = settings.root_of(path);
+        if (root == nullptr) return {nullptr, ENOENT};
+        if (auto passed = agent_.listing(*root, path))
+            return {nodes.tell(*above, {path, passed->attributes, {}, false}), 0};
+        auto seen = look_at_original(root->alias, guard);
+        if (seen.error != 0) return {nullptr, seen.error};
+        return {nodes.tell(*above, {path, seen.value, {}, false}), 0};
+    }
+    int error = 0;
+    KnownPtr known = listing(above, error);
+    if (!known) return {nullptr, error};
+    if (is_doubted(path)) return look_up_itself(*above, path, above->local);
+    const Entry* entry = known->listing.find(name);
+    if (entry == nullptr) return {nullptr, ENOENT};
+    if (NodePtr node = node_of(*above, known->listing, *entry)) return {node, 0};
+    // Another file system begins here, or the one who made the listing could not look.
+    return look_up_itself(*above, path, true);
+}
+
+Outcome<NodePtr> Mount::look_up_itself(const Node& above, const std::string& path, bool local) {
+    auto seen = look_at_original(path, guard);
+    if (seen.error != 0) return {nullptr, seen.error};
+    std::string target;
+    if (S_ISLNK(seen.value.mode)) {
+        auto link = link_of_original(path);
+        if (link.error != 0) return {nullptr, link.error};
+        target = settings.shown(link.value);
+        seen.value.size = target.size();
+    }
+    return {nodes.tell(above, {path, seen.value, std::move(target), local}), 0};
+}
+
+// ---- files -----------------------------------------------------------------------------------
+
+bool Mount::comes_in_parts(const Node& node, std::uint64_t size) const {
+    return !node.root->spread && !node.local && size > settings.parts_above;
+}
+
+OpenedPtr Mount::open(const NodePtr& node, std::uint32_t part, int& error) {
+    return opened_.get({node->number, part},
+                       [&](std::uint64_t&) { return fetch_file(*node, part, error); });
+}
+
+OpenedPtr Mount::fetch_file(const Node& node, std::uint32_t part, int& error) {
+    Attributes wanted = node.attributes();
+    bool whole = part == kWhole;
+    std::uint64_t begin = whole ? 0 : part * kPartBytes;
+    if (!node.local && whole != comes_in_parts(node, wanted.size)) {
+        auto passed =
+            whole ? agent_.file(*node.root, node.path) : agent_.part(*node.root, node.path, part);
+        std::uint64_t size = whole ? wanted.size : std::min(kPartBytes, wanted.size - begin);
+        struct stat info{};
+        if (passed && passed->attributes.identity() == wanted.identity() &&
+            ::fstat(passed->fd.get(), &info) == 0 &&
+            static_cast<std::uint64_t>(info.st_size) == size) {
+            ++counters.files;
+            return std::make_shared<Opened>(Opened{std::move(passed->fd), begin, false});
+        }
+    }
+    if (!whole) return nullptr;
+    auto own = open_version(original_path(node), wanted.identity(), guard);
+    error = own.error;
+    if (error == ESTALE) doubt(node);
+    if (error != 0) return nullptr;
+    ++counters.files_read;
+    return std::make_shared<Opened>(Opened{std::move(own.value), 0, true});
+}
+
+void Mount::sweep() {
+    for (;;) {
+        std::this_thread::sleep_for(kIdle / 4);
+        listings_.sweep(Clock::now());
+        opened_.sweep(Clock::now());
+    }
+}
+
+// ---- what is no longer so --------------------------------------------------------------------
+
+bool Mount::is_doubted(const std::string& path) {
+    std::lock_guard lock(mutex_);
+    return !doubted_.empty() && doubted_.contains(path);
+}
+
+void Mount::doubt(const Node& node) {
+    ++counters.stale;
+    std::lock_guard lock(mutex_);
+    doubted_.insert(node.path);
+    // Not from here: the kernel may hold, on behalf of whom we answer, what this would wait for.
+    to_invalidate_.push_back(node.path);
+    more_doubted_.notify_one();
+}
+
+void Mount::invalidate_doubted() {
+    for (;;) {
+        std::unique_lock lock(mutex_);
+        more_doubted_.wait(lock, [&] { return !to_invalidate_.empty(); });
+        std::string path = std::move(to_invalidate_.front());
+        to_invalidate_.pop_front();
+        lock.unlock();
+        invalidate(path);
+    }
+}
+
+void Mount::refresh(const std::string& path) {
+    {
+        std::lock_guard lock(mutex_);
+        std::erase_if(doubted_, [&](const auto& one) { return is_at_or_below(one, path); });
+    }
+    std::string above = path.substr(0, path.rfind('/'));
+    if (NodePtr node = nodes.current(above)) listings_.drop(node->number);
+    for (const NodePtr& node : nodes.below(path)) listings_.drop(node->number);
+    ++generation;
+    {
+        std::unique_lock all_answered(answering);
+    }
+    invalidate(path);
+}
+
+// Names first, then what the kernel holds of directories; a name that is gone from a directory
+// takes along what the kernel believes to be missing below it.
+void Mount::invalidate(const std::string& path) {
+    auto drop_name = [&](std::uint64_t above, const std::string& name) {
+        fuse_lowlevel_notify_inval_entry(session_, above, name.c_str(), name.size());
+    };
+    auto drop_directory = [&](const Node& node) {
+        if (S_ISDIR(node.attributes().mode))
+            fuse_lowlevel_notify_inval_inode(session_, node.number, 0, 0);
+    };
+    for (const NodePtr& node : nodes.below(path)) {
+        drop_directory(*node);
+        drop_name(node->above, node->name());
+    }
+    auto slash = path.rfind('/');
+    if (NodePtr above = nodes.current(path.substr(0, slash))) {
+        drop_name(above->number, path.substr(slash + 1));
+        drop_directory(*above);
+    }
+}
+
+}  // namespace holdfast::mount

@@ -1,0 +1,119 @@
+// The mount: what the kernel asks, answered from listings, copies and, failing these, the shared
+// file system itself.
+//
+// Thread-safe. What fetches may block for as long as agent and shared file system take. It must
+// live until the process ends. The operations are in names.cpp, directories.cpp and reading.cpp.
+#pragma once
+
+#define FUSE_USE_VERSION 314
+#include <fuse3/fuse_lowlevel.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <set>
+#include <shared_mutex>
+
+#include "mount/agent.hpp"
+#include "mount/cache.hpp"
+#include "mount/figures.hpp"
+#include "mount/nodes.hpp"
+#include "mount/original.hpp"
+
+namespace holdfast::mount {
+
+// What a read is answered from.
+struct Opened {
+    Fd fd;
+    std::uint64_t begin = 0;  // where in the file its content begins
+    bool original = false;    // not a copy: it may change under our hands
+};
+using OpenedPtr = std::shared_ptr<const Opened>;
+
+struct Known {
+    Listing listing;
+    TimePoint since;
+};
+using KnownPtr = std::shared_ptr<const Known>;
+
+struct Counters {
+    std::atomic<std::uint64_t> requests{0}, listings{0}, listings_read{0}, files{0}, files_read{0},
+        bytes{0}, stale{0};
+};
+
+class Mount {
+  public:
+    Mount(const Settings& settings, const Guard& guard);
+    Mount(const Mount&) = delete;
+    Mount& operator=(const Mount&) = delete;
+
+    // Through which the kernel is told what is no longer so; before the first request.
+    void attach(fuse_session* session) { session_ = session; }
+
+    // The content of a directory, from the agent or read here; null, and the error, if that failed.
+    KnownPtr listing(const NodePtr& node, int& error);
+    // Finds a name and tells the kernel's count of it.
+    Outcome<NodePtr> look_up(const NodePtr& above, const std::string& name);
+    // An entry of a listing as a node; null if it must be looked up by itself.
+    NodePtr node_of(const Node& above, const Listing& listing, const Entry& entry);
+
+    static constexpr std::uint32_t kWhole = 0xffff'ffff;
+    // A file's copy or one part of it; the original itself if there is no copy.
+    OpenedPtr open(const NodePtr& node, std::uint32_t part, int& error);
+    // A part that no agent has is read from the original.
+    bool comes_in_parts(const Node& node, std::uint64_t size) const;
+
+    // A file turned out not to be what its listing says: its name is looked at by itself from now.
+    void doubt(const Node& node);
+    // Everything at and below a path is looked at again, also by the kernel. Blocks until done.
+    void refresh(const std::string& path);
+    // Lets go of descriptors and listings that nobody needs, now and then; never returns.
+    void sweep();
+
+    // Answers from what was known when `generation` was read are given under this lock, and only
+    // if it is the same still: what a refresh has made void never reaches the kernel after it.
+    std::shared_mutex answering;
+    std::atomic<std::uint64_t> generation{0};
+
+    double timeout() const { return timeout_; }
+    std::string original_path(const Node& node) const;
+
+    // Whether the kernel stops asking to open files and directories once it is told so.
+    std::atomic<bool> opens_itself{false}, opens_directories_itself{false};
+
+    const Settings& settings;
+    const Guard& guard;
+    Nodes nodes;
+    Figures figures;
+    Counters counters;
+
+  private:
+    KnownPtr fetch_listing(const Node& node, std::uint64_t& weight, int& error);
+    OpenedPtr fetch_file(const Node& node, std::uint32_t part, int& error);
+    Outcome<NodePtr> look_up_itself(const Node& above, const std::string& path, bool local);
+    bool is_doubted(const std::string& path);
+    void invalidate(const std::string& path);
+    void invalidate_doubted();
+
+    fuse_session* session_ = nullptr;
+    Agent agent_;
+    Cache<std::uint64_t, Known> listings_;
+    Cache<std::pair<std::uint64_t, std::uint32_t>, Opened> opened_;
+    const double timeout_;
+    std::mutex mutex_;
+    std::condition_variable more_doubted_;
+    std::set<std::string> doubted_;
+    std::deque<std::string> to_invalidate_;
+};
+
+inline Mount& mount_of(fuse_req_t request) {
+    return *static_cast<Mount*>(fuse_req_userdata(request));
+}
+struct stat stat_of(const Attributes& attributes);
+fuse_entry_param entry_of(const Mount& mount, const Node& node);
+
+void add_name_operations(fuse_lowlevel_ops& operations);
+void add_directory_operations(fuse_lowlevel_ops& operations);
+void add_reading_operations(fuse_lowlevel_ops& operations);
+
+}  // namespace holdfast::mount

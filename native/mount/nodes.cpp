@@ -1,0 +1,144 @@
+#include "mount/nodes.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+
+namespace holdfast::mount {
+namespace {
+
+// Inode numbers of made-up directories: no file system gives such large ones.
+constexpr std::uint64_t kMadeUp = 0xf000'0000'0000'0000u;
+
+Attributes made_up_attributes(std::uint64_t number) {
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    auto ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
+              static_cast<std::uint64_t>(now.tv_nsec);
+    return {.mode = S_IFDIR | 0555,
+            .uid = ::geteuid(),
+            .gid = ::getegid(),
+            .nlink = 2,
+            .inode = kMadeUp + number,
+            .atime_ns = ns,
+            .mtime_ns = ns,
+            .ctime_ns = ns};
+}
+
+// A directory stays the same whatever happens in it, so that programs may stay in it.
+bool is_same(const Attributes& a, const Attributes& b) {
+    if ((a.mode & S_IFMT) != (b.mode & S_IFMT)) return false;
+    return S_ISDIR(a.mode) ? a.inode == b.inode : a.identity() == b.identity();
+}
+
+}  // namespace
+
+Nodes::Nodes(const Settings& settings) : settings_(settings) {
+    made_up_[""] = make("", 1);
+    for (const Root& root : settings.roots) {
+        for (auto end = root.path.find('/', 1); end != std::string::npos;
+             end = root.path.find('/', end + 1)) {
+            std::string path = root.path.substr(0, end);
+            if (settings.root_of(path) != nullptr || made_up_.contains(path)) continue;
+            auto above = made_up_.at(path.substr(0, path.rfind('/')));
+            made_up_[path] = make(path, above->number);
+            Attributes more = above->attributes();
+            ++more.nlink;
+            above->set(more);
+        }
+    }
+}
+
+NodePtr Nodes::make(const std::string& path, std::uint64_t above) {
+    auto node = std::make_shared<Node>();
+    node->number = next_++;
+    node->above = above;
+    node->path = path;
+    node->attributes_ = made_up_attributes(node->number);
+    by_number_[node->number] = node;
+    return node;
+}
+
+NodePtr Nodes::find(std::uint64_t number) const {
+    std::shared_lock lock(mutex_);
+    auto found = by_number_.find(number);
+    return found == by_number_.end() ? nullptr : found->second;
+}
+
+NodePtr Nodes::current(const std::string& path) const {
+    std::shared_lock lock(mutex_);
+    if (auto made_up = made_up_.find(path); made_up != made_up_.end()) return made_up->second;
+    auto found = by_path_.find(path);
+    return found == by_path_.end() ? nullptr : found->second;
+}
+
+NodePtr Nodes::tell(const Node& above, Seen seen) {
+    std::unique_lock lock(mutex_);
+    if (auto made_up = made_up_.find(seen.path); made_up != made_up_.end()) return made_up->second;
+    NodePtr& current = by_path_[seen.path];
+    if (!current || !is_same(current->attributes_, seen.attributes)) {
+        auto node = std::make_shared<Node>();
+        node->number = next_++;
+        node->above = above.number;
+        node->path = seen.path;
+        node->root = settings_.root_of(seen.path);
+        node->local = seen.local;
+        node->target = std::move(seen.target);
+        node->attributes_ = seen.attributes;
+        by_number_[node->number] = node;
+        current = node;
+    } else {
+        current->set(seen.attributes);  // e.g. another count of links, another mode
+        current->above = above.number;
+    }
+    ++current->lookups_;
+    return current;
+}
+
+void Nodes::forget(std::uint64_t number, std::uint64_t times) {
+    NodePtr last;  // whose end is not waited for under the lock
+    std::unique_lock lock(mutex_);
+    auto found = by_number_.find(number);
+    if (found == by_number_.end() || found->second->is_made_up()) return;
+    Node& node = *found->second;
+    node.lookups_ -= std::min(times, node.lookups_);
+    if (node.lookups_ > 0) return;
+    auto current = by_path_.find(node.path);
+    if (current != by_path_.end() && current->second.get() == &node) by_path_.erase(current);
+    last = std::move(found->second);
+    by_number_.erase(found);
+}
+
+std::vector<NodePtr> Nodes::below(const std::string& path) const {
+    std::vector<NodePtr> found;
+    {
+        std::shared_lock lock(mutex_);
+        for (const auto& [at, node] : by_path_)
+            if (is_at_or_below(at, path)) found.push_back(node);
+    }
+    std::sort(found.begin(), found.end(),
+              [](const NodePtr& a, const NodePtr& b) { return a->path.size() > b->path.size(); });
+    return found;
+}
+
+std::vector<std::string> Nodes::children(const Node& made_up) const {
+    std::vector<std::string> names;
+    std::string top = made_up.path + "/";
+    auto add = [&](const std::string& path) {
+        if (path.size() <= top.size() || !path.starts_with(top)) return;
+        names.push_back(path.substr(top.size(), path.find('/', top.size()) - top.size()));
+    };
+    for (const Root& root : settings_.roots) add(root.path);
+    std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+    return names;
+}
+
+std::size_t Nodes::size() const {
+    std::shared_lock lock(mutex_);
+    return by_number_.size();
+}
+
+}  // namespace holdfast::mount

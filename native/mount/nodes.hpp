@@ -1,0 +1,89 @@
+// What the kernel knows of: each node is one version of a file, or one directory, under one path.
+//
+// Thread-safe; nothing here blocks for longer than a look into a table. A node lives until the
+// kernel has forgotten it as often as it was told of it. Numbers of nodes are never used again.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "files/messages.hpp"
+#include "mount/settings.hpp"
+
+namespace holdfast::mount {
+
+struct Node {
+    std::uint64_t number = 0;
+    std::atomic<std::uint64_t> above = 0;  // the number of the directory in which it was found
+    std::string path;  // on the shared file system; of a made-up directory: where it would be
+    const Root* root = nullptr;  // null: a directory above the roots, which only the mount has
+    bool local = false;          // on another file system than its root: agents are not asked
+    std::string target;          // of a link, as the mount shows it
+
+    bool is_made_up() const { return root == nullptr; }
+    std::string name() const { return path.substr(path.rfind('/') + 1); }
+
+    Attributes attributes() const {
+        std::shared_lock lock(mutex_);
+        return attributes_;
+    }
+    // Only of a directory: a file with other attributes is another version.
+    void set(const Attributes& attributes) {
+        std::unique_lock lock(mutex_);
+        attributes_ = attributes;
+    }
+
+  private:
+    friend class Nodes;
+    mutable std::shared_mutex mutex_;
+    Attributes attributes_;
+    std::uint64_t lookups_ = 0;  // guarded by the table's mutex
+};
+
+using NodePtr = std::shared_ptr<Node>;
+
+class Nodes {
+  public:
+    // The directory that the mount consists of at its top, and those above the roots.
+    explicit Nodes(const Settings& settings);
+
+    // Null if the kernel names one that it has forgotten.
+    NodePtr find(std::uint64_t number) const;
+    // The version of a path that was seen last; null if the kernel knows none.
+    NodePtr current(const std::string& path) const;
+
+    struct Seen {
+        std::string path;
+        Attributes attributes;
+        std::string target;
+        bool local = false;
+    };
+    // The node for what was seen in a directory, told once more to the kernel.
+    NodePtr tell(const Node& above, Seen seen);
+    void forget(std::uint64_t number, std::uint64_t times);
+
+    // All nodes at and below a path, those further down first.
+    std::vector<NodePtr> below(const std::string& path) const;
+    // Names in a made-up directory.
+    std::vector<std::string> children(const Node& made_up) const;
+    std::size_t size() const;
+
+  private:
+    NodePtr make(const std::string& path, std::uint64_t above);
+
+    const Settings& settings_;
+    mutable std::shared_mutex mutex_;
+    std::unordered_map<std::uint64_t, NodePtr> by_number_;
+    std::unordered_map<std::string, NodePtr> by_path_;
+    std::map<std::string, NodePtr> made_up_;  // by path; the top is ""
+    std::uint64_t next_ = 1;
+};
+
+}  // namespace holdfast::mount

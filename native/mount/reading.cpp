@@ -1,0 +1,143 @@
+// Files: whole copies, parts of large ones, or the original. What is answered belongs to the
+// node's version or is an error; never to another one, and never shorter than it must be, since
+// the kernel would take a short answer for the end of the file.
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "mount/mount.hpp"
+
+namespace holdfast::mount {
+namespace {
+
+constexpr std::size_t kAlignment = 4096;
+
+// Of this thread, aligned: copying into it is several times slower otherwise.
+char* buffer(std::size_t size) {
+    thread_local std::unique_ptr<char, decltype(&std::free)> bytes(nullptr, &std::free);
+    thread_local std::size_t room = 0;
+    if (room < size) {
+        room = (size + kAlignment - 1) / kAlignment * kAlignment;
+        bytes.reset(static_cast<char*>(std::aligned_alloc(kAlignment, room)));
+    }
+    return bytes.get();
+}
+
+// Exactly these bytes of the file; else an error.
+int read_exactly(const Opened& from, std::uint64_t offset, std::size_t size, char* out) {
+    for (std::size_t done = 0; done < size;) {
+        ssize_t more = ::pread(from.fd.get(), out + done, size - done,
+                               static_cast<off_t>(offset - from.begin + done));
+        if (more < 0 && errno == EINTR) continue;
+        if (more < 0) return errno;
+        if (more == 0) return ESTALE;
+        done += static_cast<std::size_t>(more);
+    }
+    return 0;
+}
+
+int read_whole(Mount& mount, const NodePtr& node, const Identity& version, std::uint64_t offset,
+               std::size_t size, char* out) {
+    int error = 0;
+    OpenedPtr from = mount.open(node, Mount::kWhole, error);
+    if (!from) return error;
+    error = read_exactly(*from, offset, size, out);
+    // Looked at after the bytes were read: had it been written to before, this would show it.
+    if (error == 0 && from->original && !is_version(from->fd.get(), version)) error = ESTALE;
+    if (error == ESTALE) mount.doubt(*node);
+    return error;
+}
+
+int read_parts(Mount& mount, const NodePtr& node, const Identity& version, std::uint64_t offset,
+               std::size_t size, char* out) {
+    while (size > 0) {
+        auto part = offset / kPartBytes;
+        auto piece = std::min<std::uint64_t>(size, (part + 1) * kPartBytes - offset);
+        int error = 0;
+        OpenedPtr from = mount.open(node, static_cast<std::uint32_t>(part), error);
+        error = from ? read_exactly(*from, offset, piece, out)
+                     : read_whole(mount, node, version, offset, piece, out);
+        if (error != 0) return error;
+        offset += piece;
+        out += piece;
+        size -= piece;
+    }
+    return 0;
+}
+
+void read(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset, fuse_file_info*) {
+    Mount& mount = mount_of(request);
+    NodePtr node = mount.nodes.find(number);
+    if (!node || node->is_made_up()) {
+        fuse_reply_err(request, node ? EISDIR : ESTALE);
+        return;
+    }
+    Attributes file = node->attributes();
+    auto begin = static_cast<std::uint64_t>(offset);
+    size = begin >= file.size ? 0 : std::min<std::uint64_t>(size, file.size - begin);
+    char* out = buffer(std::max<std::size_t>(size, 1));
+    int error = 0;
+    if (size > 0)
+        error = mount.comes_in_parts(*node, file.size)
+                    ? read_parts(mount, node, file.identity(), begin, size, out)
+                    : read_whole(mount, node, file.identity(), begin, size, out);
+    if (error != 0) {
+        fuse_reply_err(request, error);
+        return;
+    }
+    mount.counters.bytes += size;
+    fuse_reply_buf(request, out, size);
+}
+
+// Holes are where the original has them. A file that fills its blocks has none, and one that
+// cannot be asked is data throughout: then nobody skips what is there, and whoever looks for the
+// next hole finds the end.
+void seek(fuse_req_t request, fuse_ino_t number, off_t offset, int whence, fuse_file_info*) {
+    Mount& mount = mount_of(request);
+    NodePtr node = mount.nodes.find(number);
+    if (!node || node->is_made_up() || (whence != SEEK_DATA && whence != SEEK_HOLE)) {
+        fuse_reply_err(request, node ? EINVAL : ESTALE);
+        return;
+    }
+    Attributes file = node->attributes();
+    auto end = static_cast<off_t>(file.size);
+    if (offset < 0 || offset >= end) {
+        fuse_reply_err(request, ENXIO);
+        return;
+    }
+    off_t found = whence == SEEK_DATA ? offset : end;
+    if (file.blocks * 512 < file.size) {
+        auto original = open_version(mount.original_path(*node), file.identity(), mount.guard);
+        if (original.error == 0) {
+            off_t there = ::lseek(original.value.get(), offset, whence);
+            int error = there < 0 ? errno : 0;
+            if (is_version(original.value.get(), file.identity())) {
+                if (error == ENXIO) {
+                    fuse_reply_err(request, error);
+                    return;
+                }
+                if (error == 0) found = there;
+            }
+        }
+    }
+    fuse_reply_lseek(request, found);
+}
+
+void open(fuse_req_t request, fuse_ino_t, fuse_file_info* info) {
+    if (mount_of(request).opens_itself) {
+        fuse_reply_err(request, ENOSYS);
+        return;
+    }
+    info->keep_cache = 1;
+    fuse_reply_open(request, info);
+}
+
+}  // namespace
+
+void add_reading_operations(fuse_lowlevel_ops& operations) {
+    operations.open = open;
+    operations.read = read;
+    operations.lseek = seek;
+}
+
+}  // namespace holdfast::mount

@@ -1,0 +1,65 @@
+#include "mount/serving.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/thread.hpp"
+
+namespace holdfast::mount {
+namespace {
+
+constexpr int kMostThreads = 400;
+// So many may wait for requests; the others end.
+constexpr int kMostWaiting = 8;
+
+}  // namespace
+
+Serving::Serving(fuse_session* session, std::atomic<std::uint64_t>& requests,
+                 std::function<void()> ended)
+    : session_(session), requests_(requests), ended_(std::move(ended)) {}
+
+void Serving::start() {
+    std::lock_guard lock(mutex_);
+    start_one();
+}
+
+bool Serving::has_room() const {
+    std::lock_guard lock(mutex_);
+    return waiting_ > 0 || threads_ < kMostThreads;
+}
+
+void Serving::start_one() {
+    ++threads_;
+    ++waiting_;
+    start_thread([this] { serve(); }).detach();
+}
+
+void Serving::serve() {
+    fuse_buf request{};
+    bool over = false, superfluous = false;
+    while (!over && !superfluous) {
+        int size = fuse_session_receive_buf(session_, &request);
+        if (size == -EINTR || size == -EAGAIN) continue;
+        over = size <= 0;  // it is no longer mounted anywhere
+        if (over) break;
+        {
+            std::lock_guard lock(mutex_);
+            if (--waiting_ == 0 && threads_ < kMostThreads) start_one();
+        }
+        ++requests_;
+        fuse_session_process_buf(session_, &request);
+        std::lock_guard lock(mutex_);
+        superfluous = waiting_ >= kMostWaiting;
+        if (!superfluous) ++waiting_;
+    }
+    std::free(request.mem);
+    std::unique_lock lock(mutex_);
+    --threads_;
+    if (over) --waiting_;
+    bool first = over && !over_;
+    over_ = over_ || over;
+    lock.unlock();
+    if (first) ended_();
+}
+
+}  // namespace holdfast::mount
