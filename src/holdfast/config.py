@@ -66,6 +66,8 @@ class Config(msgspec.Struct, frozen=True):
     tree_largest: int
     tree_tier: str
     tree_ttl: float
+    spread_roots: tuple[str, ...]
+    mount_patience: float
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -226,6 +228,12 @@ SETTINGS: dict[str, Setting] = {
     ),
     "roots": Setting(
         "", _directories, "directories whose files programs read from copies, with ':' between them"
+    ),
+    "spread_roots": Setting(
+        "", _directories, "roots whose files a mount has from their owners, not down a tree"
+    ),
+    "mount_patience": Setting(
+        "10 s", _positive_time, "how long a mount may be stuck before it is aborted and made anew"
     ),
     "tree_degree": Setting("8", _degree, "nodes of a rack that one node passes a broadcast on to"),
     "tree_largest": Setting(

@@ -142,7 +142,7 @@ def _serve(core: _core.Agent, orders: Orders, member: Member) -> bool:
         _say(Ready(member.node, member))
     except BrokenPipeError:
         return True
-    for service in offered(core):  # imports more, while others start
+    for service in offered(core, member):  # imports more, while others start
         services.register(service)
     if orders.config.metrics_port:
         _offer_metrics(orders, member)

@@ -8,8 +8,9 @@ from typing import Protocol
 
 from .. import _core
 from ..errors import BadInput, HoldfastError
+from ..membership.view import Member
 
-#: Services that lie above the agent: module and class, made with the core.
+#: Services that lie above the agent: module and class, made with the core and the agent's member.
 _OFFERED = (("holdfast.files.service", "FilesService"),)
 
 
@@ -23,10 +24,10 @@ class Service(Protocol):
         ...
 
 
-def offered(core: _core.Agent) -> Iterator[Service]:
+def offered(core: _core.Agent, member: Member) -> Iterator[Service]:
     """Make the services that every agent offers."""
     for module, name in _OFFERED:
-        yield getattr(import_module(module), name)(core)
+        yield getattr(import_module(module), name)(core, member)
 
 
 class Services:

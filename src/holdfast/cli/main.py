@@ -9,7 +9,7 @@ import typer
 
 from .. import __version__
 from ..errors import HoldfastError
-from . import config, demo, drill, files, plan, run, session
+from . import config, demo, drill, files, mount, plan, run, session
 from .bench import bench
 from .output import AsJson, print_json
 from .status import status
@@ -26,6 +26,8 @@ app.command()(session.up)
 app.command()(session.down)
 app.command()(status)
 app.command(context_settings={"allow_interspersed_args": False})(run.run)
+app.command()(mount.mount)
+app.command()(mount.umount)
 app.command()(files.warm)
 app.command()(files.refresh)
 app.command()(demo.demo)

@@ -7,7 +7,10 @@ from typing import Annotated
 import typer
 
 from ..cluster import background
+from ..cluster import session as sessions
 from ..cluster.launchers import LAUNCHERS
+from ..errors import BadInput
+from ..files import mounting, spreading
 from .output import AsJson, Session, Set, configure, print_json
 
 
@@ -30,6 +33,13 @@ def up(
     networks: Annotated[
         bool, typer.Option("--networks", help="Give each a network of its own, to cut; root only.")
     ] = False,
+    mount: Annotated[
+        str | None, typer.Option(metavar="MNT", help="Mount the roots there, on every host.")
+    ] = None,
+    root: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DIR", help="What --mount shows; `roots` unless given."),
+    ] = None,
     settings: Set = None,
     as_json: AsJson = False,
 ) -> None:
@@ -42,9 +52,13 @@ def up(
         hostfile=hostfile,
         launcher=launcher,
     )
+    if root and mount is None:
+        raise BadInput("--root is for --mount MNT; add it, or name roots when you need them")
     done = background.missing(config, nodes) if missing else background.up(config, nodes, networks)
     if done is None:  # this process only helped
         return
+    if mount is not None:
+        spreading.mount(config, done.members, mount, root or (), settings or ())
     if as_json:
         print_json(done)
         return
@@ -62,12 +76,16 @@ def up(
             f"Session '{done.session}': {len(done.members)} agents are up. "
             "See them with `holdfast status`, end them with `holdfast down`."
         )
+    if mount is not None:
+        lines.append(f"Mounted at {mount} on every host.")
     print(*lines, sep="\n")
 
 
 def down(session: Session = None, settings: Set = None) -> None:
     """End the agents of a session; what they hold in memory and on node-local disk goes."""
-    ended = background.down(configure(settings, session=session))
+    config = configure(settings, session=session)
+    mounting.stop_all(sessions.directory(config))
+    ended = background.down(config)
     if ended.silent:
         print(f"No answer from {', '.join(ended.silent)}: if an agent still runs there, end it.")
     print(f"Session '{ended.session}' has ended.")

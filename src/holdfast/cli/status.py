@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
+import msgspec
 import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -14,6 +15,8 @@ from ..cluster import session as sessions
 from ..cluster.contacts import Contacts
 from ..cluster.survey import SessionStatus, survey
 from ..config import Config
+from ..files import mounting
+from ..files.mounting import MountStatus
 from ..units import format_size, format_time
 from .output import AsJson, Session, Set, configure, print_json, print_json_line
 
@@ -46,15 +49,23 @@ def status(
             live.update(_show(_look(config)))
 
 
-def _look(config: Config) -> SessionStatus:
-    contacts = Contacts(sessions.directory(config), config.deadline)
+class Report(SessionStatus, frozen=True):
+    """The session, and its mounts on this host."""
+
+    mounts: tuple[MountStatus, ...] = ()
+
+
+def _look(config: Config) -> Report:
+    directory = sessions.directory(config)
+    contacts = Contacts(directory, config.deadline)
     try:
-        return survey(contacts)
+        found = msgspec.structs.asdict(survey(contacts))
     finally:
         contacts.client.close()
+    return Report(**found, mounts=tuple(mounting.status(directory, config.deadline)))
 
 
-def _show(report: SessionStatus) -> Group:
+def _show(report: Report) -> Group:
     lines: list[RenderableType] = [_table(report)]
     if report.views > 1:
         lines.append(f"The agents have {report.views} different views; they are merging them.")
@@ -74,6 +85,8 @@ def _show(report: SessionStatus) -> Group:
         node.counters.get("tree_hits") or node.counters.get("tree_hops") for node in report.nodes
     ):
         lines.append(_broadcast(report))
+    if report.mounts:
+        lines.append(_mounts(report))
     lines.append(f"Window after a death: {format_time(report.window)}.")
     return Group(*lines)
 
@@ -132,4 +145,20 @@ def _files(report: SessionStatus) -> Table:
         held = node.files
         numbers = (held.local, held.remote, held.from_storage, held.failures)
         table.add_row(node.node, str(held.files), format_size(held.bytes), *map(str, numbers))
+    return table
+
+
+def _mounts(report: Report) -> Table:
+    table = Table(title="mounts of this host")
+    for column in ("node", "at", "state", "roots"):
+        table.add_column(column, overflow="fold")
+    for column in ("listings", "files", "from storage"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for one in report.mounts:
+        count = one.counters.get
+        direct = count("listings_from_storage", 0) + count("files_from_storage", 0)
+        roots = ", ".join(root.path for root in one.roots)
+        numbers = (count("listings", 0), count("files", 0), direct)
+        style = None if one.state == "up" else "red"
+        table.add_row(one.node, one.point, one.state, roots, *map(str, numbers), style=style)
     return table

@@ -1,4 +1,4 @@
-"""Mounts of storages, as the kernel has them; each names the process that serves it."""
+"""Mounts as the kernel has them; those of storages name the process that serves them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import ctypes
 import os
 import re
 from pathlib import Path
+from typing import NamedTuple
 
 _TYPE = "fuse.holdfast-storage"
 #: Of the names of mount points that were made for one storage and mean nothing without it.
@@ -14,19 +15,52 @@ PREFIX = "holdfast-storage-"
 _MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
 
 
-def existing() -> list[tuple[Path, int]]:
-    """List the storages mounted here: where, and by which process."""
+class Mounted(NamedTuple):
+    """A line of the kernel's table of mounts."""
+
+    point: Path
+    kind: str
+    source: str
+    device: tuple[int, int]
+
+
+def table() -> list[Mounted]:
+    """List all mounts of this process's namespace; what is mounted is not touched."""
     found = []
     for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
         before, _, after = line.partition(b" - ")
         kind, source, *_ = after.split(b" ")
-        if kind == _TYPE.encode() and source.isdigit():
-            # The kernel writes blanks and the like as octal numbers.
-            point = re.sub(
-                rb"\\(\d{3})", lambda octal: bytes([int(octal[1], 8)]), before.split()[4]
+        fields = before.split()
+        # The kernel writes blanks and the like as octal numbers.
+        point = re.sub(rb"\\(\d{3})", lambda octal: bytes([int(octal[1], 8)]), fields[4])
+        major, _, minor = fields[2].partition(b":")
+        found.append(
+            Mounted(
+                Path(os.fsdecode(point)),
+                os.fsdecode(kind),
+                os.fsdecode(source),
+                (int(major), int(minor)),
             )
-            found.append((Path(os.fsdecode(point)), int(source)))
+        )
     return found
+
+
+def existing() -> list[tuple[Path, int]]:
+    """List the storages mounted here: where, and by which process."""
+    return [
+        (one.point, int(one.source))
+        for one in table()
+        if one.kind == _TYPE and one.source.isdigit()
+    ]
+
+
+def detach(point: Path, lazily: bool = True) -> None:
+    """Unmount what lies on top at a path; OSError if that failed. Never waits for a process."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    flags = _UMOUNT_NOFOLLOW | (_MNT_DETACH if lazily else 0)
+    if libc.umount2(os.fsencode(point), flags) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error), str(point))
 
 
 def remove_stale() -> None:
@@ -37,10 +71,10 @@ def remove_stale() -> None:
 
 def remove_of(pid: int) -> None:
     """Remove the mounts of a process; never waits for it."""
-    libc = ctypes.CDLL(None)
     for point, owner in reversed(existing()):  # the last lies on top
         if owner == pid:
-            libc.umount2(os.fsencode(point), _MNT_DETACH | _UMOUNT_NOFOLLOW)
+            with contextlib.suppress(OSError):
+                detach(point)
             if point.name.startswith(PREFIX):
                 with contextlib.suppress(OSError):
                     point.rmdir()

@@ -38,7 +38,7 @@ def environment(
         raise BadInput("no directory is given whose files to cache; use --root or set `roots`")
     if len(given) > _MOST_ROOTS:
         raise BadInput(f"{len(given)} roots are more than the {_MOST_ROOTS} that there can be")
-    agent = _agent(config)
+    agent = own_agent(config)
     values = {
         "SOCKET": agent.member.socket.removeprefix("unix:"),
         "TABLE": str(sessions.directory(config) / f"{agent.member.node}.attributes"),
@@ -78,7 +78,7 @@ def _root(directory: str) -> str:
     return root
 
 
-def _agent(config: Config) -> AgentFile:
+def own_agent(config: Config) -> AgentFile:
     """Return the agent of this node; it need not live, programs do without."""
     directory = sessions.directory(config)
     sessions.read(directory)

@@ -1,0 +1,362 @@
+"""Mounts of this host: starting them, finding them, asking them, ending them.
+
+Each mount belongs to a node of a session and lies in the session's directory as::
+
+    node-0.mount-0           the socket on which its process is asked
+    node-0.mount-0.state     where it is mounted, what it shows, who looks after it
+    node-0.mount-0.log       what went wrong
+
+A supervisor (supervising.py) looks after the process; it outlives the command that started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from ..cluster import mounts, processes
+from ..cluster import session as sessions
+from ..cluster.processes import Process
+from ..config import Config
+from ..errors import BadInput, Busy, HoldfastError, Unavailable
+from . import paths
+from .preloading import own_agent
+
+PROGRAM = Path(__file__).with_name("bin") / "holdfast_mount"
+TYPE = "fuse.holdfast"
+_SOURCE = "holdfast-"  # and the pid of the process that serves it
+_STATE = ".state"
+#: How long the process may take to mount, and to end.
+_WITHIN = 10.0
+#: Below these nothing is mounted.
+_NEVER = ("/proc", "/sys", "/dev")
+_SUPERVISOR = "from holdfast.files.supervising import main; main()"
+
+
+class Root(msgspec.Struct, frozen=True):
+    """A directory of the shared file system that a mount shows."""
+
+    path: str
+    spread: bool = False  # its files come from their owners on the ring, not down a tree
+
+
+class Mount(msgspec.Struct, frozen=True):
+    """What a mount's state file holds."""
+
+    point: str
+    node: str
+    roots: tuple[Root, ...]
+    supervisor: Process
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """What a supervisor is to look after."""
+
+    directory: str  # of the session
+    name: str  # of the mount's socket in it
+    point: str
+    node: str
+    roots: tuple[Root, ...]
+    words: tuple[str, ...]  # for the program
+    patience: float
+
+
+class MountStatus(msgspec.Struct, frozen=True):
+    """A mount as `holdfast status` shows it."""
+
+    node: str
+    point: str
+    roots: tuple[Root, ...]
+    state: str  # "up", "silent" or "ended"
+    counters: dict[str, int]
+
+
+def start(config: Config, point: str, roots: Sequence[str]) -> Mount:
+    """Mount the roots at a directory, through the agent of this node."""
+    _check_machine()
+    given = tuple(_root(config, root) for root in roots or config.roots)
+    if not given:
+        raise BadInput("no directory is given to show; use --root or set `roots`")
+    agent = own_agent(config)
+    remove_stale()
+    place = _check_point(point)
+    directory = sessions.directory(config)
+    with sessions.locked(directory):  # so that no other start takes the same name
+        name = _free_name(directory, agent.member.node)
+        orders = Orders(
+            directory=str(directory),
+            name=name,
+            point=str(place),
+            node=agent.member.node,
+            roots=given,
+            words=_words(config, directory / name, place, given, agent.member.socket),
+            patience=config.mount_patience,
+        )
+        _supervise(orders)
+    return read(directory / (name + _STATE))
+
+
+def _words(
+    config: Config, control: Path, point: Path, roots: Sequence[Root], agent: str
+) -> tuple[str, ...]:
+    """Return what native/mount/settings.cpp reads."""
+    values: dict[str, object] = {
+        "point": point,
+        "control": control,
+        "agent": agent,
+        "deadline_ms": max(1, int(config.deadline * 1000)),
+        "settled_ns": int(config.file_settled * 1e9),
+        "file_largest": config.file_largest or 0,
+        "file_tier": config.file_tier,
+    }
+    ways = [f"{'spread' if root.spread else 'broadcast'}={root.path}" for root in roots]
+    return (*(f"{name}={value}" for name, value in values.items()), *ways)
+
+
+def _supervise(orders: Orders) -> None:
+    """Start a supervisor; returns when it has mounted."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _SUPERVISOR],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # from its first line on it writes its log
+        cwd="/",
+        start_new_session=True,
+    ) as process:
+        said, _ = process.communicate(msgspec.json.encode(orders) + b"\n")
+    complaint = said.decode(errors="replace").strip()
+    if not said:
+        raise HoldfastError(f"nothing was mounted at {orders.point}: its supervisor has ended")
+    if complaint != "mounted":
+        raise BadInput(f"nothing was mounted at {orders.point}: {complaint}")
+
+
+# ---- what may be mounted where -------------------------------------------------------------------
+
+
+def _check_machine() -> None:
+    if not PROGRAM.exists():
+        raise HoldfastError(
+            "Holdfast was built without libfuse3, so it cannot mount; install libfuse3-dev (or "
+            "fuse3-devel) and build it again"
+        )
+    if not os.path.exists("/dev/fuse"):
+        raise HoldfastError("/dev/fuse is missing; load the kernel's module: `modprobe fuse`")
+    if os.geteuid() != 0 and shutil.which("fusermount3") is None:
+        raise HoldfastError(
+            "the command fusermount3 is missing, without which only root can mount; install fuse3"
+        )
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        raise HoldfastError("/dev/fuse may not be opened by you; ask for mode 0666 of it")
+    devices = {os.makedev(*one.device) for one in _ours()}
+    for needed in (sys.executable, __file__, str(PROGRAM)):
+        if os.stat(needed).st_dev in devices:
+            raise BadInput(
+                f"{needed} lies on a mount of Holdfast, which would wait for itself; run "
+                "`holdfast` from where it was installed"
+            )
+
+
+def _check_point(point: str) -> Path:
+    """Return where to mount; it is an empty directory on which nothing is mounted."""
+    place = resolve(point)
+    if str(place) == "/" or any(f"{place}/".startswith(top + "/") for top in _NEVER):
+        raise BadInput(f"nothing is mounted at {place}; choose an empty directory of your own")
+    for one in reversed(mounts.table()):
+        if one.point == place:
+            if one.kind == TYPE:
+                raise BadInput(
+                    f"{place} is mounted already; unmount it first: `holdfast umount {place}`"
+                )
+            raise BadInput(f"something else is mounted at {place}; choose another directory")
+    try:
+        empty = not os.listdir(place)
+    except FileNotFoundError:
+        raise BadInput(f"{place} is missing; make it first: `mkdir -p {place}`") from None
+    except OSError as error:
+        raise BadInput(f"nothing can be mounted at {place}: {error.strerror}") from None
+    if not empty:
+        raise BadInput(f"{place} is not empty, and a mount would hide what is in it; use another")
+    return place
+
+
+def _root(config: Config, directory: str) -> Root:
+    path = os.fsdecode(paths.root_of(directory))
+    if "\n" in path:
+        raise BadInput(f"{path!r} has a line break in it, so it cannot be shown")
+    return Root(path, spread=path in config.spread_roots)
+
+
+def resolve(point: str) -> Path:
+    """Return a mount point without links, without looking at what is mounted there."""
+    parent, name = os.path.split(os.path.abspath(point))
+    return Path(os.path.realpath(parent), name)
+
+
+# ---- those that there are ------------------------------------------------------------------------
+
+
+def _ours() -> list[mounts.Mounted]:
+    return [one for one in mounts.table() if one.kind == TYPE]
+
+
+def server(mounted: mounts.Mounted) -> int | None:
+    """Return the process behind a mount; None if it has ended."""
+    pid = mounted.source.removeprefix(_SOURCE)
+    with contextlib.suppress(OSError):
+        if pid.isdigit() and PROGRAM.name in os.path.basename(os.readlink(f"/proc/{pid}/exe")):
+            return int(pid)
+    return None
+
+
+def at(point: Path) -> mounts.Mounted | None:
+    """Return the mount of ours that lies on top at a path."""
+    there = [one for one in mounts.table() if one.point == point]
+    return there[-1] if there and there[-1].kind == TYPE else None
+
+
+def remove_stale() -> None:
+    """Remove mounts of ours whose process was killed: they only give errors."""
+    for one in reversed(_ours()):
+        if server(one) is None:
+            try:
+                os.stat(one.point)
+            except OSError as error:
+                if error.errno == errno.ENOTCONN:
+                    with contextlib.suppress(OSError):
+                        unmount(one.point)
+
+
+def unmount(point: Path, lazily: bool = True) -> None:
+    """Unmount; OSError if that failed."""
+    if os.geteuid() == 0:
+        mounts.detach(point, lazily)
+        return
+    flags = ["-u", "-z"] if lazily else ["-u"]
+    done = subprocess.run(
+        ["fusermount3", *flags, "--", str(point)], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        busy = errno.EBUSY if "busy" in done.stderr.lower() else errno.EPERM
+        raise OSError(busy, done.stderr.strip(), str(point))
+
+
+def read(path: Path) -> Mount:
+    """Read a mount's state."""
+    return msgspec.json.decode(path.read_bytes(), type=Mount)
+
+
+def of_session(directory: str | Path, node: str = "") -> dict[Path, Mount]:
+    """Return the mounts of a session on this host by the path of their socket."""
+    found = {}
+    with contextlib.suppress(FileNotFoundError):
+        for path in sorted(Path(directory).glob(f"{node or '*'}.mount-*{_STATE}")):
+            with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
+                found[path.with_suffix("")] = read(path)
+    return found
+
+
+def _free_name(directory: Path, node: str) -> str:
+    taken = {path.name for path in of_session(directory, node)}
+    return next(
+        name for number in range(1 << 16) if (name := f"{node}.mount-{number}") not in taken
+    )
+
+
+# ---- asking and ending them ----------------------------------------------------------------------
+
+
+def ask(control: Path, *fields: str | bytes, within: float) -> list[bytes]:
+    """Ask a mount's process (native/mount/control.hpp); OSError if it does not answer."""
+    frame = b"".join(os.fsencode(field) + b"\0" for field in fields)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(within)
+        connection.connect(str(control))
+        connection.sendall(struct.pack("=I", len(frame)) + frame)
+        with connection.makefile("rb") as stream:
+            (length,) = struct.unpack("=I", _exactly(stream.read(4), 4))
+            return _exactly(stream.read(length), length).split(b"\0")[:-1]
+
+
+def _exactly(data: bytes, size: int) -> bytes:
+    if len(data) != size:
+        raise ConnectionResetError(errno.ECONNRESET, "a mount has ended")
+    return data
+
+
+def status(directory: str | Path, within: float, node: str = "") -> list[MountStatus]:
+    """Return what the mounts of a session on this host are about."""
+    return [_status(control, one, within) for control, one in of_session(directory, node).items()]
+
+
+def _status(control: Path, one: Mount, within: float) -> MountStatus:
+    counters: dict[str, int] = {}
+    try:
+        for field in ask(control, "status", within=within):
+            name, _, number = field.decode().partition("=")
+            counters[name] = int(number)
+        state = "up"
+    except TimeoutError:
+        state = "silent"
+    except OSError:
+        state = "restarting" if one.supervisor.running else "ended"
+    return MountStatus(one.node, one.point, one.roots, state, counters)
+
+
+def refresh(directory: str | Path, node: str, names: Sequence[bytes], within: float) -> None:
+    """Let the mounts of a node, and the kernel with them, look again at paths."""
+    for control, one in of_session(directory, node).items():
+        try:
+            ask(control, "refresh", *names, within=within)
+        except OSError as error:
+            if one.supervisor.running:  # else nobody sees anything old through it
+                raise Unavailable(
+                    f"the mount at {one.point} did not look again ({error}); refresh once more"
+                ) from None
+
+
+def stop(config: Config, point: str, lazily: bool = False) -> Path:
+    """Unmount; whoever still has something open keeps it from us unless `lazily`."""
+    place = resolve(point)
+    mounted = at(place)
+    if mounted is None:
+        raise BadInput(f"nothing of Holdfast is mounted at {place}; `holdfast status` lists mounts")
+    try:
+        unmount(place, lazily or server(mounted) is None)
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            raise Busy(
+                f"{place} is in use; end the programs that use it, or add --lazy to take it from "
+                "them"
+            ) from None
+        raise HoldfastError(f"{place} was not unmounted: {error.strerror}") from None
+    directory = sessions.directory(config)
+    supervisors = [
+        one.supervisor for one in of_session(directory).values() if one.point == str(place)
+    ]
+    processes.wait(supervisors, _WITHIN)
+    return place
+
+
+def stop_all(directory: str | Path) -> list[str]:
+    """Unmount all mounts of a session on this host, in use or not."""
+    found = of_session(directory)
+    processes.end([one.supervisor for one in found.values()], _WITHIN)
+    for one in found.values():  # a supervisor that was killed left its process
+        mounted = at(Path(one.point))
+        if mounted is not None:
+            with contextlib.suppress(OSError):
+                unmount(mounted.point)
+            if (pid := server(mounted)) is not None:
+                processes.end([processes.process(pid)], _WITHIN)
+    return [one.point for one in found.values()]

@@ -1,0 +1,66 @@
+"""Mounting on every host of a session: here by ourselves, elsewhere by an agent."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from ..cluster import session as sessions
+from ..cluster.contacts import at_once
+from ..cluster.peers import Peers
+from ..config import Config
+from ..errors import HoldfastError, Unavailable
+from ..membership.view import Member
+from . import mounting
+from .service import MountOrder
+
+_WITHIN, _LOOK_EVERY = 30.0, 0.1
+
+
+def mount(
+    config: Config,
+    members: Sequence[Member],
+    point: str,
+    roots: Sequence[str],
+    settings: Sequence[str],
+) -> None:
+    """Mount at the same place on each host that has one of the members."""
+    here = os.uname().nodename
+    if any(member.host == here for member in members):
+        mounting.start(config, point, roots)
+    elsewhere = {member.host: member for member in members if member.host != here}
+    if not elsewhere:
+        return
+    values = dict(text.partition("=")[::2] for text in settings)
+    order = MountOrder(os.path.abspath(point), list(roots or config.roots), values)
+    peers = Peers(sessions.directory(config), config)
+    failed = [
+        f"{member.host}: {why}"
+        for member, why in at_once(
+            lambda member: _mount_there(peers, member, order), list(elsewhere.values())
+        )
+        if why
+    ]
+    if failed:
+        raise Unavailable(f"not mounted everywhere; {'; '.join(failed)}")
+
+
+def _mount_there(peers: Peers, member: Member, order: MountOrder) -> str:
+    """Let an agent mount on its host; returns why it did not."""
+    address, encode = peers.routing.address(member), msgspec.msgpack.encode
+    end = time.monotonic() + _WITHIN
+    try:
+        peers.client.call(address, "files", "mount", encode(order), deadline=peers.deadline)
+        while time.monotonic() < end:
+            said = peers.client.call(
+                address, "files", "mounted", encode(order.point), deadline=peers.deadline
+            ).decode()
+            if said:
+                return "" if said == "mounted" else said
+            time.sleep(_LOOK_EVERY)
+    except HoldfastError as error:
+        return str(error)
+    return f"nothing was heard for {_WITHIN:g} s"
