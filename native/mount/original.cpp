@@ -61,7 +61,7 @@ Outcome<std::string> link_of_original(const std::string& path) {
 }
 
 Outcome<Listing> list_original(const std::string& path, std::uint64_t inode, const Guard& guard) {
-    auto fd = open_original(path, O_RDONLY | O_DIRECTORY);
+    auto fd = open_original(path, O_PATH | O_DIRECTORY);
     if (fd.error != 0) return {{}, fd.error};
     struct stat info{};
     if (::fstat(fd.value.get(), &info) != 0) return {{}, errno};
@@ -70,7 +70,9 @@ Outcome<Listing> list_original(const std::string& path, std::uint64_t inode, con
     for (int i = 0; i < kTries; ++i) {
         auto listing = list_directory(by_number(fd.value), by_number(fd.value));
         if (listing.ok()) return {std::move(*listing), 0};
-        std::this_thread::sleep_for(kPause);
+        auto why = open_original(path, O_RDONLY | O_DIRECTORY);
+        if (why.error != 0) return {{}, why.error};
+        std::this_thread::sleep_for(kPause);  // it changed
     }
     return {{}, EIO};
 }

@@ -1,0 +1,61 @@
+"""Real mounts, and a check that none is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mounted import SETTINGS, View, bare, fill, ours
+
+import holdfast
+from holdfast.cluster import storage as storages
+from holdfast.cluster.storage import Storage
+from holdfast.files import mounting
+
+
+@pytest.fixture(autouse=True)
+def _no_mount_is_left() -> Iterator[None]:
+    if reason := storages.why_not():
+        pytest.skip(reason)
+    before = set(ours())  # of others who run tests here
+    yield
+    left = set(ours()) - before
+    for point in left:
+        mounting.unmount(point)
+    assert not left, f"a test left mounts at {left}"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A directory with a bit of everything."""
+    path = tmp_path / "root"
+    fill(path)
+    return path
+
+
+@pytest.fixture
+def view(root: Path, tmp_path: Path) -> Iterator[View]:
+    """It, mounted without any agent."""
+    with bare(root, tmp_path) as shown:
+        yield shown
+
+
+@pytest.fixture
+def backing(tmp_path: Path) -> Path:
+    path = tmp_path / "backing"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def storage(tmp_path: Path, backing: Path) -> Iterator[Storage]:
+    """The shared file system; the mounts' own requests are counted as the host's."""
+    with Storage(backing, tmp_path / "shared", nodes=2) as shown:
+        yield shown
+
+
+@pytest.fixture
+def cluster(storage: Storage) -> Iterator[holdfast.LocalCluster]:
+    with holdfast.local_cluster(nodes=2, storage=storage, **SETTINGS) as agents:
+        yield agents

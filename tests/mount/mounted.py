@@ -1,0 +1,171 @@
+"""Mounts for tests: the bare program, or all of it through the agent of a node."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+import holdfast
+from holdfast.cluster import mounts
+from holdfast.config import Config, load
+from holdfast.files import mounting
+
+SETTINGS = {
+    "probe_period": "0.1 s",
+    "file_settled": "0 s",
+    "file_tier": "memory",
+    "memory": "256 MiB",
+    "disk": "256 MiB",
+}
+#: Against hangs.
+WITHIN = 60.0
+
+
+class View:
+    """What a mount shows."""
+
+    def __init__(self, point: Path, root: Path, control: Path) -> None:
+        self.point, self.root, self.control = point, root, control
+        self.top = Path(f"{point}{root}")
+
+    def __truediv__(self, name: str) -> Path:
+        return self.top / name
+
+    @property
+    def pid(self) -> int:
+        """The process that serves it."""
+        mounted = mounting.at(self.point)
+        assert mounted is not None
+        pid = mounting.server(mounted)
+        assert pid is not None
+        return pid
+
+    def counters(self) -> dict[str, int]:
+        fields = mounting.ask(self.control, "status", within=WITHIN)
+        return {name.decode(): int(n) for name, _, n in (one.partition(b"=") for one in fields)}
+
+    def refresh(self, path: str | Path) -> None:
+        mounting.ask(self.control, "refresh", str(path), within=WITHIN)
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Nothing is answered by the mount's process meanwhile."""
+        pid = self.pid
+        os.kill(pid, signal.SIGSTOP)
+        wait_for(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def bare(root: Path, work: Path, *words: str) -> Iterator[View]:
+    """Mount a directory without any agent."""
+    point, control = work / "mnt", work / "control"
+    point.mkdir(exist_ok=True)
+    process = subprocess.Popen(
+        [str(mounting.PROGRAM), f"point={point}", f"broadcast={root}", f"control={control}", *words],
+        stdout=subprocess.PIPE,
+        cwd="/",
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        with process.stdout as said:
+            assert said.readline() == "mounted\n"
+        yield View(point, root, control)
+    finally:
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        process.wait(WITHIN)
+        control.unlink(missing_ok=True)
+
+
+def config_of(cluster: holdfast.LocalCluster, node: int = 0, **changed: str) -> Config:
+    """Return the settings of a command on a node of a cluster."""
+    config = load(arguments={**SETTINGS, **changed}).config
+    return msgspec.structs.replace(
+        config,
+        session=cluster.directory.name,
+        run_dir=str(cluster.directory.parent),
+        node=f"node-{node}",
+    )
+
+
+@contextlib.contextmanager
+def through(
+    cluster: holdfast.LocalCluster, point: Path, root: Path, node: int = 0, **changed: str
+) -> Iterator[View]:
+    """Mount a directory through the agent of a node, with a supervisor."""
+    point.mkdir(exist_ok=True)
+    config = config_of(cluster, node, **changed)
+    mounting.start(config, str(point), [str(root)])
+    found = mounting.of_session(cluster.directory)
+    control = next(path for path, one in found.items() if one.point == str(point))
+    try:
+        yield View(point, root, control)
+    finally:
+        mounting.stop_all(cluster.directory)
+
+
+def wait_for(condition, within: float = WITHIN) -> None:  # type: ignore[no-untyped-def]
+    end = time.monotonic() + within
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
+
+
+def ours() -> list[Path]:
+    return [one.point for one in mounts.table() if one.kind == mounting.TYPE]
+
+
+def fill(directory: Path) -> None:
+    """Make a tree with a bit of everything."""
+    sizes = (0, 1, 4095, 4096, 4097, 131071, 131072, 131073, 1 << 20, (1 << 20) + 1)
+    (directory / "sizes").mkdir(parents=True)
+    for size in sizes:
+        (directory / "sizes" / str(size)).write_bytes(os.urandom(size))
+    (directory / "deep/er/still").mkdir(parents=True)
+    (directory / "deep/er/still/file").write_text("down here")
+    (directory / "name with blank, ü and \udcff").write_text("odd")
+    (directory / ("n" * 255)).write_text("long name")
+    (directory / "empty").mkdir()
+    (directory / "exec").write_text("#!/bin/sh\necho run\n")
+    (directory / "exec").chmod(0o755)
+    (directory / "secret").write_text("for nobody")
+    (directory / "secret").chmod(0o000)
+    os.link(directory / "sizes/4097", directory / "deep/hard")
+    (directory / "relative").symlink_to("deep/er")
+    (directory / "dangling").symlink_to("nowhere/at/all")
+    (directory / "absolute").symlink_to(directory / "deep/er/still/file")
+    (directory / "outside").symlink_to("/etc")
+    with (directory / "sparse").open("wb") as file:
+        file.truncate(8 << 20)
+        file.seek(3 << 20)
+        file.write(b"in the middle")
+    os.utime(directory / "exec", ns=(1, 1_234_567_890_123_456_789))
+
+
+def map_shared(path: Path) -> bytes:
+    """Read a file through a shared mapping."""
+    import mmap
+
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        with mmap.mmap(descriptor, 0, mmap.MAP_SHARED, mmap.PROT_READ) as mapped:
+            return mapped[:]
+    finally:
+        os.close(descriptor)
+
+
+def libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)

@@ -1,0 +1,153 @@
+"""Mounts in front of agents: what they give, and that nobody suffers when they are gone."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mounted import WITHIN, fill, through, wait_for
+
+import holdfast
+from holdfast.cluster.storage import HOST, Storage
+from holdfast.files import mounting
+
+BIG = os.urandom(12 << 20)
+
+
+def test_files_of_a_spread_root_come_from_their_owners(
+    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+) -> None:
+    fill(backing)
+    with through(cluster, tmp_path / "mnt", storage.at, spread_roots=str(storage.at)) as view:
+        for path in sorted((backing / "sizes").iterdir()):
+            assert (view / f"sizes/{path.name}").read_bytes() == path.read_bytes()
+    assert storage.opens(HOST) == {}
+    opens = storage.opens()
+    assert len(opens) == 9  # all but the empty one, of which nothing was read
+    assert set(opens.values()) == {1}
+
+
+def test_refresh_reaches_the_kernels_of_all_nodes(
+    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+) -> None:
+    (backing / "file").write_text("old")
+    with (
+        through(cluster, tmp_path / "m0", storage.at, 0) as first,
+        through(cluster, tmp_path / "m1", storage.at, 1) as second,
+    ):
+        for view in (first, second):
+            assert (view / "file").read_text() == "old"
+            assert not (view / "more").exists()
+        (backing / "file").write_text("new, and longer")
+        (backing / "more").write_text("more")
+        with cluster.connect() as job:
+            done = job.files(storage.at).refresh()
+        assert sorted(done.nodes) == ["node-0", "node-1"]
+        for view in (first, second):
+            assert (view / "file").read_text() == "new, and longer"
+            assert (view / "more").read_text() == "more"
+        # A mount that cannot be told is named, and told when it is asked again.
+        (backing / "file").write_text("newer still")
+        with second.stopped(), cluster.connect() as job:
+            assert job.files(storage.at).refresh().missed == ["node-1"]
+        with cluster.connect() as job:
+            assert job.files(storage.at).refresh().missed == []
+        assert (second / "file").read_text() == "newer still"
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_an_agent_that_is_gone_or_silent(
+    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path, how: str
+) -> None:
+    (backing / "big").write_bytes(BIG)
+    (backing / "other").write_bytes(BIG[:5000])
+    (backing / "d").mkdir()
+    with through(cluster, tmp_path / "mnt", storage.at) as view:
+        descriptor = os.open(view / "big", os.O_RDONLY)
+        begin = os.read(descriptor, 1000)
+        getattr(cluster, how)(0)
+        rest = b"".join(iter(lambda: os.read(descriptor, 1 << 20), b""))
+        os.close(descriptor)
+        assert begin + rest == BIG
+        assert (view / "other").read_bytes() == BIG[:5000]
+        assert os.listdir(view / "d") == []
+        if how == "stop":
+            cluster.resume(0)
+
+
+def test_a_mapped_library_outlives_the_agent(
+    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+) -> None:
+    import _ctypes
+
+    name = Path(_ctypes.__file__ if hasattr(_ctypes, "__file__") else ctypes.__file__).name
+    shutil.copy(_ctypes.__file__, backing / name)
+    program = """
+import ctypes, os, sys
+library = ctypes.CDLL(sys.argv[1])
+assert sys.argv[1] in open("/proc/self/maps").read()
+print("loaded", flush=True)
+sys.stdin.readline()
+from pathlib import Path
+assert Path(sys.argv[1]).read_bytes()
+for line in open("/proc/self/maps"):
+    if sys.argv[1] in line and "r-" in line:
+        begin, end = (int(part, 16) for part in line.split()[0].split("-"))
+        ctypes.string_at(begin, end - begin)
+print("still here", flush=True)
+"""
+    with (
+        through(cluster, tmp_path / "mnt", storage.at) as view,
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(view / name)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as running,
+    ):
+        assert running.stdout is not None
+        assert running.stdout.readline() == "loaded\n"
+        cluster.kill(0)
+        said, _ = running.communicate("go\n", timeout=WITHIN)
+        assert said == "still here\n"
+        assert running.returncode == 0
+
+
+def test_a_restarted_agent_is_used_again(
+    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+) -> None:
+    for number in range(40):
+        (backing / f"file-{number}").write_bytes(BIG[:1000])
+    with through(cluster, tmp_path / "mnt", storage.at, spread_roots=str(storage.at)) as view:
+        assert (view / "file-0").read_bytes() == BIG[:1000]
+        cluster.kill(0)
+        assert (view / "file-1").read_bytes() == BIG[:1000]
+        cluster.restart(0)
+        before = view.counters()["files"]
+        numbers = iter(range(2, 40))
+        wait_for(
+            lambda: (view / f"file-{next(numbers)}").read_bytes() == BIG[:1000]
+            and view.counters()["files"] > before,
+            within=20,
+        )
+
+
+def test_mounts_end_with_their_session(
+    backing: Path, storage: Storage, tmp_path: Path
+) -> None:
+    (tmp_path / "mnt").mkdir()
+    with holdfast.local_cluster(nodes=1, storage=storage) as agents:
+        with through(agents, tmp_path / "other", storage.at):
+            pass
+        from mounted import config_of
+
+        mounting.start(config_of(agents), str(tmp_path / "mnt"), [str(storage.at)])
+        supervisor = next(iter(mounting.of_session(agents.directory).values())).supervisor
+        assert os.path.ismount(tmp_path / "mnt")
+    wait_for(lambda: not supervisor.running)
+    assert not os.path.ismount(tmp_path / "mnt")

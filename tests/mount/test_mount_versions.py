@@ -1,0 +1,153 @@
+"""One version of a file, whole, or an error: never a mixture, never a file cut short."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from pathlib import Path
+
+import pytest
+from mounted import View, bare
+
+from holdfast.cluster.storage import Storage
+
+#: More than the kernel reads ahead, so that much of it is read after the change.
+SIZE = 12 << 20
+OLD, NEW = b"old!" * (SIZE // 4), b"new!" * (SIZE // 4)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    path = tmp_path / "root"
+    path.mkdir()
+    (path / "file").write_bytes(OLD)
+    return path
+
+
+def read_rest(descriptor: int, so_far: bytes) -> bytes | int:
+    """Read to the end; returns it all, or the error's number."""
+    pieces = [so_far]
+    try:
+        while piece := os.read(descriptor, 1 << 16):
+            pieces.append(piece)
+    except OSError as error:
+        return error.errno or 0
+    finally:
+        os.close(descriptor)
+    return b"".join(pieces)
+
+
+def replace(path: Path) -> None:
+    path.with_name("temporary").write_bytes(NEW)
+    path.with_name("temporary").replace(path)
+
+
+def overwrite(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(NEW)
+
+
+def shorten(path: Path) -> None:
+    os.truncate(path, 100)
+
+
+@pytest.mark.parametrize("change", [replace, overwrite, shorten, Path.unlink])
+@pytest.mark.parametrize("refreshed", [False, True])
+def test_a_file_that_changes_while_it_is_read(view: View, change: object, refreshed: bool) -> None:
+    descriptor = os.open(view / "file", os.O_RDONLY)
+    begin = os.read(descriptor, 1000)
+    assert begin == OLD[:1000]
+    change(view.root / "file")  # type: ignore[operator]
+    if refreshed:
+        view.refresh(view.root / "file")
+    got = read_rest(descriptor, begin)
+    assert got in (OLD, errno.ESTALE)
+    if change in (replace, Path.unlink):  # the old file is there still, without its name
+        assert got == OLD
+    # Who opens it now sees what is there now, once somebody has noticed.
+    if refreshed or got == errno.ESTALE:
+        if change is Path.unlink:
+            assert not (view / "file").exists()
+        else:
+            assert (view / "file").read_bytes() == (view.root / "file").read_bytes()
+
+
+def test_open_files_and_maps_keep_the_old_version(view: View) -> None:
+    path = view / "file"
+    inode = path.stat().st_ino
+    descriptor = os.open(path, os.O_RDONLY)
+    mapped = mmap.mmap(descriptor, 0, mmap.MAP_PRIVATE, mmap.PROT_READ)
+    assert mapped[:4] == b"old!"
+    replace(view.root / "file")
+    assert path.read_bytes() == OLD  # nobody has said that it changed
+    view.refresh(view.root)
+    assert path.read_bytes() == NEW
+    assert path.stat().st_ino == (view.root / "file").stat().st_ino != inode
+    assert os.fstat(descriptor).st_ino == inode
+    assert mapped[:] == OLD
+    mapped.close()
+    assert read_rest(descriptor, b"") == OLD
+
+
+def test_refresh_finds_what_is_new_and_what_is_gone(view: View) -> None:
+    os.mkdir(view.root / "d")
+    (view.root / "d/gone").write_text("x")
+    view.refresh(view.root)
+    assert os.listdir(view / "d") == ["gone"]
+    here = os.open(view / "d", os.O_RDONLY)  # as a program that works there
+    try:
+        assert not (view / "d/new").exists()
+        assert not (view / "other").exists()
+        (view.root / "d/new").write_text("new")
+        (view.root / "d/gone").unlink()
+        (view.root / "other").mkdir()
+        assert os.listdir(view / "d") == ["gone"], "an immutable root was looked at again"
+        view.refresh(view.root)
+        assert os.listdir(view / "d") == os.listdir(here) == ["new"]
+        assert (view / "d/new").read_text() == "new"
+        assert os.stat("new", dir_fd=here).st_size == 3
+        assert not (view / "d/gone").exists()
+        assert (view / "other").is_dir()
+        # A single name, and nothing else.
+        (view.root / "d/third").write_text("3")
+        view.refresh(view.root / "d/third")
+        assert sorted(os.listdir(view / "d")) == ["new", "third"]
+    finally:
+        os.close(here)
+
+
+def test_a_storage_that_fails_gives_its_errors(
+    backing: Path, storage: Storage, tmp_path: Path
+) -> None:
+    (backing / "d").mkdir()
+    (backing / "file").write_bytes(OLD)
+    with bare(storage.at, tmp_path) as view:
+        os.stat(view / "file")
+        storage.fail("file", "open", errno.EIO)
+        with pytest.raises(OSError, match="Input/output") as caught:
+            (view / "file").read_bytes()
+        assert caught.value.errno == errno.EIO
+        storage.fail("file", "open", errno.EACCES)
+        with pytest.raises(PermissionError):
+            (view / "file").read_bytes()
+        storage.heal()
+        assert (view / "file").read_bytes() == OLD
+        storage.fail("d", "stat", errno.EIO)
+        with pytest.raises(OSError, match="Input/output"):
+            os.listdir(view / "d")
+        storage.heal()
+        assert os.listdir(view / "d") == []
+
+
+def test_a_read_that_fails_in_the_middle_is_no_short_file(
+    backing: Path, storage: Storage, tmp_path: Path
+) -> None:
+    (backing / "file").write_bytes(OLD)
+    with bare(storage.at, tmp_path) as view:
+        descriptor = os.open(view / "file", os.O_RDONLY)
+        begin = os.read(descriptor, 4096)
+        storage.fail("file", "read", errno.EIO)
+        assert read_rest(descriptor, begin) == errno.EIO
+        storage.heal()
+        assert (view / "file").read_bytes() == OLD
