@@ -73,7 +73,13 @@ def bare(root: Path, work: Path, *words: str) -> Iterator[View]:
     point, control = work / "mnt", work / "control"
     point.mkdir(exist_ok=True)
     process = subprocess.Popen(
-        [str(mounting.PROGRAM), f"point={point}", f"broadcast={root}", f"control={control}", *words],
+        [
+            str(mounting.PROGRAM),
+            f"point={point}",
+            f"broadcast={root}",
+            f"control={control}",
+            *words,
+        ],
         stdout=subprocess.PIPE,
         cwd="/",
         text=True,
@@ -106,7 +112,8 @@ def through(
     cluster: holdfast.LocalCluster, point: Path, root: Path, node: int = 0, **changed: str
 ) -> Iterator[View]:
     """Mount a directory through the agent of a node, with a supervisor."""
-    point.mkdir(exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(point)
     config = config_of(cluster, node, **changed)
     mounting.start(config, str(point), [str(root)])
     found = mounting.of_session(cluster.directory)

@@ -131,15 +131,15 @@ def test_a_restarted_agent_is_used_again(
         before = view.counters()["files"]
         numbers = iter(range(2, 40))
         wait_for(
-            lambda: (view / f"file-{next(numbers)}").read_bytes() == BIG[:1000]
-            and view.counters()["files"] > before,
+            lambda: (
+                (view / f"file-{next(numbers)}").read_bytes() == BIG[:1000]
+                and view.counters()["files"] > before
+            ),
             within=20,
         )
 
 
-def test_mounts_end_with_their_session(
-    backing: Path, storage: Storage, tmp_path: Path
-) -> None:
+def test_mounts_end_with_their_session(backing: Path, storage: Storage, tmp_path: Path) -> None:
     (tmp_path / "mnt").mkdir()
     with holdfast.local_cluster(nodes=1, storage=storage) as agents:
         with through(agents, tmp_path / "other", storage.at):

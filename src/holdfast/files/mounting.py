@@ -326,7 +326,7 @@ def refresh(directory: str | Path, node: str, names: Sequence[bytes], within: fl
 
 
 def stop(config: Config, point: str, lazily: bool = False) -> Path:
-    """Unmount; whoever still has something open keeps it from us unless `lazily`."""
+    """Unmount; Busy if somebody uses it, unless `lazily`: they get errors from then on."""
     place = resolve(point)
     mounted = at(place)
     if mounted is None:
@@ -344,7 +344,10 @@ def stop(config: Config, point: str, lazily: bool = False) -> Path:
     supervisors = [
         one.supervisor for one in of_session(directory).values() if one.point == str(place)
     ]
-    processes.wait(supervisors, _WITHIN)
+    if lazily:  # its process would serve those who still use it as long as they do
+        processes.end(supervisors, _WITHIN)
+    else:
+        processes.wait(supervisors, _WITHIN)
     return place
 
 

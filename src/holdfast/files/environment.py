@@ -1,0 +1,121 @@
+"""A program's environment with a mount's view in place of the roots."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..cluster import session as sessions
+from ..config import Config
+from ..errors import BadInput
+from . import mounting
+from .mounting import Mount
+from .preloading import own_agent
+
+#: Variables that name directories, several with colons between them.
+VARIABLES = (
+    "PATH",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "LD_LIBRARY_PATH",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+)
+#: The longest first line of a script that the kernel reads.
+_FIRST_LINE = 256
+
+#: From directories, as they are written, to where a mount shows them.
+Views = dict[str, str]
+
+
+def views(mount: Mount) -> Views:
+    """Return what a mount shows, by the names under which it is known elsewhere."""
+    found = {}
+    for root in mount.roots:
+        shown = f"{mount.point}{root.path}"
+        found[os.path.realpath(root.path)] = shown
+        found[root.path] = shown
+    return found
+
+
+def seen(path: str, through: Views) -> str:
+    """Return a path as the mount shows it; one that lies below no root is as it was."""
+    for root in sorted(through, key=len, reverse=True):
+        if path == root or path.startswith(root + "/"):
+            return through[root] + path[len(root) :]
+    return path
+
+
+def variables(present: Mapping[str, str], through: Views) -> dict[str, str]:
+    """Return the variables that change."""
+    changed = {}
+    for name in VARIABLES:
+        old = present.get(name, "")
+        new = ":".join(seen(part, through) for part in old.split(":"))
+        if new != old:
+            changed[name] = new
+    return changed
+
+
+def command(words: Sequence[str], present: Mapping[str, str], through: Views) -> list[str]:
+    """Return what to run: the program, and a script that is its first argument, by the mount."""
+    program = shutil.which(words[0], path=present.get("PATH"))
+    if program is None:
+        raise BadInput(f"the command {words[0]!r} was not found; is it in the PATH?")
+    rest = list(words[1:])
+    if rest and not rest[0].startswith("-") and os.path.isfile(rest[0]):
+        rest[0] = seen(os.path.abspath(rest[0]), through)
+    program = seen(os.path.abspath(program), through)
+    return [*_interpreter(program, through), program, *rest]
+
+
+def _interpreter(program: str, through: Views) -> list[str]:
+    """Return the interpreter that a script names, if the mount shows it; else nothing."""
+    try:
+        with open(program, "rb") as file:
+            line = file.readline(_FIRST_LINE)
+    except OSError:
+        return []  # whoever runs it will say why
+    if not line.startswith(b"#!"):
+        return []
+    name, _, argument = os.fsdecode(line[2:]).strip().partition(" ")
+    if seen(name, through) == name:
+        return []
+    return [seen(name, through), *([argument.strip()] if argument.strip() else [])]
+
+
+def mounted(config: Config, roots: Sequence[str], program: str) -> Mount:
+    """Return a mount of this node that shows the roots, made if there is none.
+
+    Without roots given or set, the root is the virtual environment that the program belongs to.
+    """
+    node = own_agent(config).member.node
+    directory = sessions.directory(config)
+    wanted = [os.path.abspath(root) for root in roots or config.roots]
+    if not wanted:
+        wanted = _environment_of(program)
+    for mount in mounting.of_session(directory, node).values():
+        if {root.path for root in mount.roots} >= set(wanted) and mount.supervisor.running:
+            return mount
+    for number in range(1 << 16):
+        point = directory / f"{node}.view-{number}"
+        try:
+            point.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        break
+    return mounting.start(config, str(point), wanted)
+
+
+def _environment_of(program: str) -> list[str]:
+    found = shutil.which(program)
+    if found is not None:
+        prefix = Path(os.path.abspath(found)).parent.parent
+        if (prefix / "pyvenv.cfg").exists() or (prefix / "conda-meta").exists():
+            return [str(prefix)]
+    raise BadInput(
+        f"{program} belongs to no virtual environment, and no directory is given to show; use "
+        "--root or set `roots`"
+    )

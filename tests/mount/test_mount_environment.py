@@ -1,0 +1,107 @@
+"""`holdfast run --mount`: a whole environment through the mount, in one step."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from mounted import SETTINGS, WITHIN
+
+import holdfast
+from holdfast.files import environment, mounting
+
+COMMAND = Path(sys.executable).with_name("holdfast")
+
+_SHOW = """
+import json, os, sys, msgspec
+with open("/proc/self/maps") as maps:
+    libraries = sorted({line.split()[-1] for line in maps if "_core" in line})
+print(json.dumps({
+    "prefix": sys.prefix, "file": msgspec.__file__, "maps": libraries, "argv": sys.argv,
+    "path": os.environ["PATH"], "executable": sys.executable,
+}))
+"""
+
+
+@pytest.fixture
+def environment_root(tmp_path: Path) -> Path:
+    """A virtual environment with a package that has a library, a script, and a program."""
+    root = tmp_path / "sw/env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", root], check=True)
+    [packages] = root.glob("lib/python*/site-packages")
+    shutil.copytree(Path(msgspec.__file__).parent, packages / "msgspec")
+    (root / "app.py").write_text(_SHOW)
+    script = root / "bin/show"
+    script.write_text(f"#!{root}/bin/python -s\n{_SHOW}")
+    script.chmod(0o755)
+    return root
+
+
+@pytest.fixture
+def cluster() -> Iterator[holdfast.LocalCluster]:
+    with holdfast.local_cluster(nodes=1, **SETTINGS) as agents:
+        yield agents
+        mounting.stop_all(agents.directory)
+
+
+def run(cluster: holdfast.LocalCluster, root: Path, *words: str) -> str:
+    own = {
+        "HOLDFAST_SESSION": cluster.directory.name,
+        "HOLDFAST_RUN_DIR": str(cluster.directory.parent),
+        "PATH": f"{root}/bin:/usr/bin:/bin",
+        "VIRTUAL_ENV": str(root),
+    }
+    done = subprocess.run(
+        [str(COMMAND), "run", "--mount", *words],
+        env={**os.environ, **own},
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=WITHIN,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_a_virtual_environment_works_unchanged(
+    cluster: holdfast.LocalCluster, environment_root: Path
+) -> None:
+    root = environment_root
+    found = msgspec.json.decode(run(cluster, root, "--", "python", "app.py"))  # no root is named
+    [mount] = mounting.of_session(cluster.directory).values()
+    view = f"{mount.point}{root}"
+    assert found["prefix"] == view
+    assert found["executable"] == f"{view}/bin/python"
+    assert found["argv"] == [f"{view}/app.py"]
+    assert found["file"].startswith(view)
+    assert found["maps"]
+    assert all(path.startswith(view) for path in found["maps"])
+    assert found["path"] == f"{view}/bin:/usr/bin:/bin"
+
+    again = msgspec.json.decode(run(cluster, root, "--root", str(root), "--", "show", "x"))
+    assert (again["prefix"], again["argv"]) == (view, [f"{view}/bin/show", "x"])
+    assert list(mounting.of_session(cluster.directory).values()) == [mount], "it mounted twice"
+
+    printed = run(cluster, root, "--print-env", "--", "python")
+    assert f"export PATH={view}/bin:/usr/bin:/bin\n" in printed
+    assert f"export VIRTUAL_ENV={view}\n" in printed
+
+
+def test_only_what_lies_below_a_root_is_replaced() -> None:
+    through = {"/sw/env": "/mnt/sw/env", "/sw/env/inner": "/other/inner"}
+    present = {
+        "PATH": "/sw/env/bin:/usr/bin:/sw/environment:/sw/env/inner/bin",
+        "LD_LIBRARY_PATH": "/usr/lib",
+        "PYTHONPATH": "/sw/env",
+        "HOME": "/sw/env/home",
+    }
+    assert environment.variables(present, through) == {
+        "PATH": "/mnt/sw/env/bin:/usr/bin:/sw/environment:/other/inner/bin",
+        "PYTHONPATH": "/mnt/sw/env",
+    }

@@ -1,0 +1,314 @@
+"""How mounts begin and end, what may be mounted where, and who looks after them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from mounted import SETTINGS, WITHIN, View, bare, config_of, ours, through, wait_for
+
+import holdfast
+from holdfast.cluster import mounts
+from holdfast.errors import BadInput, Busy
+from holdfast.files import mounting
+
+COMMAND = Path(sys.executable).with_name("holdfast")
+HELPER = Path(sys.executable).with_name("mount.fuse.holdfast")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    path = tmp_path / "root"
+    path.mkdir()
+    (path / "file").write_text("content")
+    return path
+
+
+@pytest.fixture
+def cluster() -> Iterator[holdfast.LocalCluster]:
+    with holdfast.local_cluster(nodes=1, **SETTINGS) as agents:
+        yield agents
+        mounting.stop_all(agents.directory)
+
+
+@pytest.fixture
+def point(tmp_path: Path) -> Path:
+    path = tmp_path / "mnt"
+    path.mkdir()
+    return path
+
+
+def run(
+    cluster: holdfast.LocalCluster, *words: object, before: tuple[str, ...] = (), **options: object
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of a user on the cluster's host."""
+    own = {
+        "HOLDFAST_SESSION": cluster.directory.name,
+        "HOLDFAST_RUN_DIR": str(cluster.directory.parent),
+    }
+    return subprocess.run(
+        [*before, *map(str, words)],
+        env={**os.environ, **own},
+        capture_output=True,
+        text=True,
+        timeout=WITHIN,
+        **options,  # type: ignore[call-overload]
+    )
+
+
+def test_mounting_and_unmounting(cluster: holdfast.LocalCluster, root: Path, point: Path) -> None:
+    done = run(cluster, COMMAND, "mount", point, "--root", root)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{root} is mounted at {point}{root}.\n"
+    shown = Path(f"{point}{root}")
+    assert (shown / "file").read_text() == "content"
+    [line] = [one for one in Path("/proc/mounts").read_text().splitlines() if f" {point} " in one]
+    options = line.split()[3].split(",")
+    assert {"ro", "nosuid", "nodev", "default_permissions"} <= set(options)
+    assert "allow_other" not in options
+
+    report = msgspec.json.decode(run(cluster, COMMAND, "status", "--json").stdout)
+    [one] = report["mounts"]
+    assert (one["point"], one["state"], one["node"]) == (str(point), "up", "node-0")
+
+    config = config_of(cluster)
+    with pytest.raises(BadInput, match="is mounted already; unmount it first"):
+        mounting.start(config, str(point), [str(root)])
+    with (shown / "file").open(), pytest.raises(Busy, match="is in use; end the programs"):
+        mounting.stop(config, str(point))
+    assert run(cluster, COMMAND, "umount", point).stdout == f"{point} is unmounted.\n"
+    assert point not in ours()
+    assert mounting.of_session(cluster.directory) == {}
+    with pytest.raises(BadInput, match="nothing of Holdfast is mounted"):
+        mounting.stop(config, str(point))
+
+
+def test_lazily_it_is_taken_from_programs(
+    cluster: holdfast.LocalCluster, root: Path, point: Path
+) -> None:
+    with through(cluster, point, root) as view:
+        descriptor = os.open(view / "file", os.O_RDONLY)
+        mounting.stop(config_of(cluster), str(point), lazily=True)
+        assert point not in ours()
+        with pytest.raises(OSError, match=r"not connected|aborted"):
+            os.read(descriptor, 10)
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+
+
+def refused(cluster: holdfast.LocalCluster, point: object, root: object) -> str:
+    with pytest.raises(BadInput) as caught:
+        mounting.start(config_of(cluster), str(point), [str(root)])
+    assert "\n" not in str(caught.value), "not one sentence"
+    return str(caught.value)
+
+
+def test_what_cannot_be_mounted_is_refused_in_a_sentence(
+    cluster: holdfast.LocalCluster, root: Path, point: Path, tmp_path: Path
+) -> None:
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "x").touch()
+    assert "is not empty" in refused(cluster, full, root)
+    assert "make it first" in refused(cluster, tmp_path / "missing", root)
+    assert "Not a directory" in refused(cluster, full / "x", root)
+    assert "not a directory here" in refused(cluster, point, tmp_path / "missing")
+    subprocess.run(["mount", "-t", "tmpfs", "none", point], check=True)
+    try:
+        assert "something else is mounted" in refused(cluster, point, root)
+    finally:
+        mounts.detach(point)
+    for top in ("/", "/proc", "/sys/fs", "/dev"):
+        assert "nothing is mounted at" in refused(cluster, top, root)
+        assert "cannot be a root" in refused(cluster, point, top)
+    (root / "inside").mkdir()
+    assert "lie within one another" in refused(cluster, root / "inside", root)
+    assert "lie within one another" in refused(cluster, point, tmp_path)
+    assert mounting.of_session(cluster.directory) == {}
+    assert [path for path in cluster.directory.iterdir() if ".mount-" in path.name] == []
+
+
+def test_a_machine_that_cannot_mount_says_why(
+    cluster: holdfast.LocalCluster, root: Path, point: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In a namespace of its own, where /dev has nothing in it.
+    bare_dev = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev && exec "$0" "$@"')
+    done = run(cluster, COMMAND, "mount", point, "--root", root, before=bare_dev)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "holdfast: /dev/fuse is missing; load the kernel's module: `modprobe fuse`\n"
+    )
+    # As an ordinary user, without the helper that lets users mount.
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(holdfast.HoldfastError, match="fusermount3 is missing"):
+        mounting.start(config_of(cluster), str(point), [str(root)])
+    monkeypatch.setattr(mounting, "PROGRAM", Path("/nonexistent"))
+    with pytest.raises(holdfast.HoldfastError, match="built without libfuse3"):
+        mounting.start(config_of(cluster), str(point), [str(root)])
+
+
+def test_a_mount_does_not_look_at_mounts(
+    cluster: holdfast.LocalCluster, root: Path, point: Path, tmp_path: Path
+) -> None:
+    """It would wait for itself, and nothing would end that."""
+    with through(cluster, point, root) as view:
+        other = tmp_path / "other"
+        other.mkdir()
+        assert "lies on a mount of Holdfast" in refused(cluster, other, view.top)
+        # Its own program and libraries may not lie on one either.
+        shutil.copy(mounting.PROGRAM, root / "holdfast_mount")
+        view.refresh(root)
+        done = subprocess.run(
+            [view / "holdfast_mount", f"point={other}", f"broadcast={root}"],
+            capture_output=True,
+            text=True,
+            timeout=WITHIN,
+        )
+        assert (done.returncode, "run it from elsewhere" in done.stdout) == (1, True)
+    # A mount of ours that is there when another one starts is not entered.
+    inner = root / "inner"
+    inner.mkdir()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "work").mkdir()
+    with bare(elsewhere, tmp_path / "work"):
+        subprocess.run(["mount", "--bind", tmp_path / "work/mnt", inner], check=True)
+        try:
+            with bare(root, tmp_path) as view:
+                assert "inner" in os.listdir(view.top)
+                with pytest.raises(OSError, match="Too many levels") as caught:
+                    os.listdir(view / "inner")
+                assert caught.value.errno == errno.ELOOP
+        finally:
+            mounts.detach(inner)
+
+
+def test_sigterm_unmounts(root: Path, tmp_path: Path) -> None:
+    with bare(root, tmp_path) as view:
+        os.kill(view.pid, signal.SIGTERM)
+        wait_for(lambda: view.point not in ours())
+
+
+def test_unmounting_by_other_means_ends_it(
+    cluster: holdfast.LocalCluster, root: Path, point: Path
+) -> None:
+    with through(cluster, point, root) as view:
+        one = mounting.read(view.control.with_name(view.control.name + ".state"))
+        subprocess.run(["umount", point], check=True)
+        wait_for(lambda: not one.supervisor.running)
+        assert mounting.of_session(cluster.directory) == {}
+
+
+def test_a_process_that_dies_is_started_again(
+    cluster: holdfast.LocalCluster, root: Path, point: Path
+) -> None:
+    with through(cluster, point, root) as view:
+        descriptor = os.open(view / "file", os.O_RDONLY)
+        first = view.pid
+        os.kill(first, signal.SIGKILL)
+        wait_for(lambda: mounting.at(point) is not None and _reads(view))
+        assert view.pid != first
+        # What was open then is lost: limitations say so.
+        with pytest.raises(OSError, match=r"not connected|aborted"):
+            os.read(descriptor, 10)
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
+        assert len([one for one in ours() if one == point]) == 1
+
+
+def _reads(view: View) -> bool:
+    try:
+        return (view / "file").read_text() == "content"
+    except OSError:
+        return False
+
+
+def test_a_stuck_mount_is_aborted_so_that_df_ends(
+    cluster: holdfast.LocalCluster, root: Path, point: Path
+) -> None:
+    with through(cluster, point, root, mount_patience="0.5 s") as view:
+        first = view.pid
+        os.kill(first, signal.SIGSTOP)
+        done = subprocess.run(["df", point], capture_output=True, timeout=WITHIN)
+        assert done.returncode in (0, 1)
+        wait_for(lambda: mounting.at(point) is not None and _reads(view))
+        assert view.pid != first
+        assert not Path(f"/proc/{first}").exists()
+
+
+def test_a_stale_mount_is_cleaned_up_at_the_next_start(
+    cluster: holdfast.LocalCluster, root: Path, point: Path, tmp_path: Path
+) -> None:
+    process = subprocess.Popen(
+        [mounting.PROGRAM, f"point={point}", f"broadcast={root}"],
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    with process.stdout as said:
+        assert said.readline() == b"mounted\n"
+    process.kill()
+    process.wait()
+    with pytest.raises(OSError, match="not connected"):
+        os.listdir(point)
+    with through(cluster, point, root) as view:
+        assert (view / "file").read_text() == "content"
+
+
+def test_down_unmounts(root: Path, point: Path, tmp_path: Path) -> None:
+    own = {**os.environ, "HOLDFAST_SESSION": "mounts", "HOLDFAST_RUN_DIR": str(tmp_path / "run")}
+    (tmp_path / "run").mkdir(mode=0o700)
+
+    def holdfast_(*words: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [COMMAND, *map(str, words)], env=own, capture_output=True, text=True, timeout=WITHIN
+        )
+
+    up = holdfast_("up", "--nodes", 1, "--memory", "64MiB", "--mount", point, "--root", root)
+    try:
+        assert up.returncode == 0, up.stderr
+        assert Path(f"{point}{root}/file").read_text() == "content"
+    finally:
+        down = holdfast_("down")
+    assert down.returncode == 0, down.stderr
+    assert point not in ours()
+
+
+def test_mount_8(cluster: holdfast.LocalCluster, root: Path, point: Path) -> None:
+    """`mount -t fuse.holdfast`, in a namespace in which the helper is where mount(8) looks."""
+    setting = f"session={cluster.directory.name},run_dir={cluster.directory.parent}"
+    script = f"""
+set -e
+mount -t tmpfs none /sbin 2>/dev/null || exit 77
+ln -s {HELPER} /sbin/mount.fuse.holdfast
+/bin/mount -t fuse.holdfast {root} {point} -o ro,{setting}
+cat {point}{root}/file
+/bin/umount {point}
+"""
+    if not HELPER.exists():
+        pytest.fail(f"{HELPER} is not installed")
+    done = run(cluster, "unshare", "--mount", "bash", "-c", script)
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("no namespace in which /sbin may be changed")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "content", "")
+    bad = run(cluster, HELPER, root, point, "-o", "rw,colour=blue")
+    assert bad.returncode == 32
+    assert bad.stderr.startswith("mount.fuse.holdfast: ")
+
+
+def test_a_root_in_the_settings_is_enough(
+    cluster: holdfast.LocalCluster, root: Path, point: Path
+) -> None:
+    with pytest.raises(BadInput, match="use --root or set `roots`"):
+        mounting.start(config_of(cluster), str(point), [])
+    mounting.start(config_of(cluster, roots=str(root)), str(point), [])
+    assert Path(f"{point}{root}/file").read_text() == "content"
