@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,45 @@ from holdfast.cluster.storage import HOST, Storage
 from holdfast.files import mounting
 
 BIG = os.urandom(12 << 20)
+
+
+def look(top: Path) -> int:
+    """Look at everything below a directory as a program of its own would; returns how many."""
+    done = subprocess.run(
+        ["bash", "-c", 'find "$0" -type f -print0 | xargs -0 cat | wc -c', top],
+        capture_output=True,
+        timeout=WITHIN,
+        check=True,
+    )
+    return int(done.stdout)
+
+
+def test_all_nodes_together_ask_the_storage_once(
+    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+) -> None:
+    fill(backing)
+    (backing / "large").write_bytes(BIG)
+    with (
+        through(cluster, tmp_path / "m0", storage.at, 0, tree_largest="5 MiB") as first,
+        through(cluster, tmp_path / "m1", storage.at, 1, tree_largest="5 MiB") as second,
+    ):
+        storage.reset()
+        views = (first, second)
+        with ThreadPoolExecutor(4) as pool:
+            assert len(set(pool.map(look, [view.top for view in views * 2]))) == 1
+        for view in views:
+            assert (view / "large").read_bytes() == BIG
+            assert (view / "sizes/4097").read_bytes() == (backing / "sizes/4097").read_bytes()
+            assert not (view / "deep/missing").exists()
+            counters = view.counters()
+            assert counters["files_from_storage"] == counters["listings_from_storage"] == 0
+            assert counters["listings"] >= 6
+        counts = storage.counts()
+    assert storage.opens(HOST) == {}
+    assert {path for path, one in counts.items() if one.opens > 1 and path != "large"} == set()
+    assert counts["large"].bytes <= len(BIG)  # in parts, each read once
+    assert {path for path, one in counts.items() if one.listings > 1} == set()
+    assert storage.total(HOST).listings == 0
 
 
 def test_files_of_a_spread_root_come_from_their_owners(
