@@ -161,13 +161,12 @@ def test_a_mount_does_not_look_at_mounts(
     cluster: holdfast.LocalCluster, root: Path, point: Path, tmp_path: Path
 ) -> None:
     """It would wait for itself, and nothing would end that."""
+    shutil.copy(mounting.PROGRAM, root / "holdfast_mount")
     with through(cluster, point, root) as view:
         other = tmp_path / "other"
         other.mkdir()
         assert "lies on a mount of Holdfast" in refused(cluster, other, view.top)
         # Its own program and libraries may not lie on one either.
-        shutil.copy(mounting.PROGRAM, root / "holdfast_mount")
-        view.refresh(root)
         done = subprocess.run(
             [view / "holdfast_mount", f"point={other}", f"broadcast={root}"],
             capture_output=True,

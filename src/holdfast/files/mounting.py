@@ -118,6 +118,8 @@ def _words(
         "settled_ns": int(config.file_settled * 1e9),
         "file_largest": config.file_largest or 0,
         "file_tier": config.file_tier,
+        "parts_above": config.tree_largest,
+        "ttl_ms": int(config.tree_ttl * 1000),
     }
     ways = [f"{'spread' if root.spread else 'broadcast'}={root.path}" for root in roots]
     return (*(f"{name}={value}" for name, value in values.items()), *ways)
