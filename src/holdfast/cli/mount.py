@@ -20,7 +20,7 @@ _ROOT = "root"
 
 
 def mount(
-    point: Annotated[str, typer.Argument(metavar="MNT", help="An empty directory.")],
+    mnt: Annotated[str, typer.Argument(help="An empty directory.")],
     root: Annotated[
         list[str] | None,
         typer.Option(metavar="DIR", help="Show it below MNT; `roots` unless given."),
@@ -33,7 +33,7 @@ def mount(
 
     The root /sw/env appears as MNT/sw/env. It stays until `holdfast umount` or `holdfast down`.
     """
-    done = mounting.start(configure(settings, session=session), point, root or ())
+    done = mounting.start(configure(settings, session=session), mnt, root or ())
     if as_json:
         print_json(done)
         return
@@ -42,7 +42,7 @@ def mount(
 
 
 def umount(
-    point: Annotated[str, typer.Argument(metavar="MNT", help="Where it is mounted.")],
+    mnt: Annotated[str, typer.Argument(help="Where it is mounted.")],
     lazy: Annotated[
         bool, typer.Option("--lazy", help="Also if programs use it, who then get errors.")
     ] = False,
@@ -50,7 +50,7 @@ def umount(
     settings: Set = None,
 ) -> None:
     """Unmount what `holdfast mount` has mounted."""
-    place = mounting.stop(configure(settings, session=session), point, lazy)
+    place = mounting.stop(configure(settings, session=session), mnt, lazy)
     print(f"{place} is unmounted.")
 
 
