@@ -5,6 +5,7 @@
 // Says on standard output, in one line, that it is mounted ("mounted"), or why it is not. Ends with
 // 0 when it was unmounted, by whomever, or told to end by SIGTERM, SIGINT or SIGHUP, when it
 // unmounts itself.
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -129,7 +130,9 @@ int main(int count, char** words) {
     say("mounted");
     int number = 0;
     ::sigwait(&ends, &number);
-    if (number != SIGUSR1) fuse_session_unmount(session);
+    // Root does not need libfuse for it, which closes the descriptor that other threads read.
+    if (number != SIGUSR1 && ::umount2(settings->point.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0)
+        fuse_session_unmount(session);
     // Threads may still answer whoever has something open: nothing is torn down under them.
     std::_Exit(0);
 }
