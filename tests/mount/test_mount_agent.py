@@ -102,11 +102,6 @@ def test_refresh_reaches_the_kernels_of_all_nodes(
         assert (second / "file").read_text() == "newer still"
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="the key of a listing is its directory's identity, which a write to a file leaves as it "
-    "was: the head learns the new listing and then serves the old one (Head::listing)",
-)
 def test_refresh_sees_a_file_written_in_place(
     backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
