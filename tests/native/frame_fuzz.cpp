@@ -36,7 +36,7 @@ int parse_all(const std::string& meta) {
            parse<ListMessage>(meta) + parse<CallMessage>(meta) + parse<ProbeMessage>(meta) +
            parse<ProbeReply>(meta) + parse<ObjectInfo>(meta) + parse<ListReply>(meta) +
            parse<FileOrder>(meta) + parse<OpenMessage>(meta) + parse<Attributes>(meta) +
-           parse<LeaveMessage>(meta);
+           parse<LeaveMessage>(meta) + parse<TreeOrder>(meta) + parse<TreeReply>(meta);
 }
 
 }  // namespace

@@ -44,6 +44,7 @@ inline std::vector<Sample> samples(std::uint64_t owner = 1) {
         {Op::Open, OpenMessage{OnFailure::Redirect, order}.encode(), ""},
         {Op::Attributes, order.encode(), ""},
         {Op::Tree, TreeOrder{TreeOrder::Kind::Part, "/nowhere", "/nowhere/file", 3}.encode(), ""},
+        {Op::Tree, TreeReply{{.mode = 1, .inode = 2}, 3, false}.encode(), ""},
         {Op::Attributes, Attributes{.mode = 1, .inode = 2, .ctime_ns = 3}.encode(), ""},
     };
 }
