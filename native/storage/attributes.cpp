@@ -22,6 +22,7 @@ void get(fuse_req_t request, fuse_ino_t number, fuse_file_info*) {
     Mount& mount = mount_of(request);
     std::string path = mount.path(number);
     mount.counts.add(path, Event::Getattr);
+    mount.storage.throttle.operation();
     if (int error = mount.storage.troubles.meet(request, path, "stat")) {
         fuse_reply_err(request, error);
         return;

@@ -35,6 +35,7 @@ int descriptor(const fuse_file_info* info) {
 int begin_open(fuse_req_t request, const std::string& path) {
     Mount& mount = mount_of(request);
     mount.counts.add(path, Event::Open);
+    mount.storage.throttle.operation();
     mount.storage.throttle.open();
     return mount.storage.troubles.meet(request, path, "open");
 }
@@ -90,6 +91,7 @@ void read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_i
     Mount& mount = mount_of(request);
     const std::string& path = file(info)->path;
     mount.counts.add(path, Event::Read);
+    mount.storage.throttle.operation();
     if (int error = mount.storage.troubles.meet(request, path, "read")) {
         fuse_reply_err(request, error);
         return;
@@ -137,6 +139,7 @@ Directory* directory(const fuse_file_info* info) {
 void open_directory(fuse_req_t request, fuse_ino_t number, fuse_file_info* info) {
     Mount& mount = mount_of(request);
     mount.counts.add(mount.path(number), Event::Listing);
+    mount.storage.throttle.operation();
     DIR* stream = ::opendir(by_descriptor(mount.inode(number)).c_str());
     if (stream == nullptr) return reply(request, -1);
     auto opened = std::make_unique<Directory>(stream);

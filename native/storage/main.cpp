@@ -1,7 +1,7 @@
 // A storage that counts what is asked of it, is as slow as it is told to be, and misbehaves on
 // demand: it stands for the shared file system in tests, demos and benchmarks.
 //
-// usage: counting_storage DIRECTORY OPEN_DELAY BANDWIDTH MOUNT_POINT...
+// usage: counting_storage DIRECTORY OPEN_DELAY OPERATION_DELAY BANDWIDTH MOUNT_POINT...
 //
 // Shows the directory at each mount point; seconds, bytes per second (0: no limit). Standard input
 // is a stream socket of whoever started it. Requests and answers on it are a length (32 bits) and
@@ -99,9 +99,11 @@ void raise_descriptor_limit() {
 }  // namespace
 
 int main(int count, char** arguments) {
-    if (count < 5) {
-        std::fputs("usage: counting_storage DIRECTORY OPEN_DELAY BANDWIDTH MOUNT_POINT...\n",
-                   stderr);
+    if (count < 6) {
+        std::fputs(
+            "usage: counting_storage DIRECTORY OPEN_DELAY OPERATION_DELAY BANDWIDTH "
+            "MOUNT_POINT...\n",
+            stderr);
         return 2;
     }
     struct sigaction end{};
@@ -112,7 +114,7 @@ int main(int count, char** arguments) {
     fuse_set_log_func(note);
 
     Storage storage{Fd(::open(arguments[1], O_PATH | O_DIRECTORY | O_CLOEXEC)),
-                    Throttle(std::atof(arguments[2]), std::atof(arguments[3])),
+                    {std::atof(arguments[2]), std::atof(arguments[3]), std::atof(arguments[4])},
                     {}};
     if (!storage.root) {
         say(std::string(arguments[1]) + ": " + std::strerror(errno));
@@ -120,7 +122,7 @@ int main(int count, char** arguments) {
     }
     Mounts mounts;
     bool mounted = true;
-    for (int i = 4; i < count && mounted; ++i) {
+    for (int i = 5; i < count && mounted; ++i) {
         mounts.push_back(std::make_unique<Mount>(storage, arguments[i]));
         mounted = mounts.back()->start();
     }

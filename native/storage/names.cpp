@@ -55,6 +55,7 @@ void find(fuse_req_t request, fuse_ino_t parent, const char* name) {
     Mount& mount = mount_of(request);
     std::string path = mount.path(parent, name);
     mount.counts.add(path, Event::Lookup);
+    mount.storage.throttle.operation();
     if (int error = mount.storage.troubles.meet(request, path, "stat"))
         fuse_reply_err(request, error);
     else

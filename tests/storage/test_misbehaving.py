@@ -46,6 +46,31 @@ def test_every_open_takes_its_time_and_nothing_else_does(backing: Path, show: Sh
     assert together < 20 * 0.02  # opens wait side by side
 
 
+def test_operations_of_all_nodes_are_served_one_at_a_time(backing: Path, show: Show) -> None:
+    storage = show(nodes=2, operation_delay="10 ms")
+    (backing / "directory").mkdir()
+    (backing / "directory" / "file").write_bytes(b"x" * 1000)
+    storage.reset()
+    start = time.monotonic()
+    with ExitStack() as stack:
+        commands = [
+            ["cat", f"{storage.at}/directory/file"],
+            ["ls", "-l", f"{storage.at}/directory"],
+        ]
+        processes = [
+            stack.enter_context(running([*storage.under(node), *command]))
+            for node in range(2)
+            for command in commands
+        ]
+        for process in processes:
+            assert process.wait(LONG) == 0
+    took = time.monotonic() - start
+    asked = storage.total()
+    assert min(asked.opens, asked.reads, asked.lookups, asked.getattrs, asked.listings) >= 2
+    operations = asked.opens + asked.reads + asked.lookups + asked.getattrs + asked.listings
+    assert operations * 0.01 - 0.02 <= took < LONG
+
+
 @pytest.mark.parametrize("readers", [1, 4])
 def test_all_readers_of_all_nodes_share_one_bandwidth(
     backing: Path, show: Show, readers: int

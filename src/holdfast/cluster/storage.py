@@ -74,7 +74,11 @@ def why_not() -> str:
 
 
 class Storage:
-    """The directory `backing`, shown at `at`; gone at the end of a `with` block."""
+    """The directory `backing`, shown at `at`; gone at the end of a `with` block.
+
+    An open takes `open_delay` however many there are at once. Each open, read, lookup, question for
+    attributes and listing takes `operation_delay`, one after another, whoever asks.
+    """
 
     def __init__(
         self,
@@ -83,8 +87,10 @@ class Storage:
         nodes: int = 0,
         open_delay: str | float = 0,
         bandwidth: str | float = 0,
+        operation_delay: str | float = 0,
     ) -> None:
-        delay, rate = parse_time(open_delay), parse_rate(bandwidth)
+        delays = parse_time(open_delay), parse_time(operation_delay)
+        rate = parse_rate(bandwidth)
         if reason := why_not():
             raise Refused(f"there can be no counting storage here: {reason}")
         self.backing, self.at, self.nodes = Path(backing).resolve(), Path(at).absolute(), nodes
@@ -99,7 +105,7 @@ class Storage:
         # The process makes those that are missing, and removes them even if we cannot.
         self._made = [point for point in self._points if not point.exists()]
         try:
-            self._start(delay, rate)
+            self._start(delays, rate)
         except BaseException:
             self.close()
             raise
@@ -116,12 +122,12 @@ class Storage:
     _process: subprocess.Popen[bytes] | None = None
     _socket: socket.socket | None = None
 
-    def _start(self, delay: float, rate: float) -> None:
+    def _start(self, delays: tuple[float, float], rate: float) -> None:
         self._socket, theirs = socket.socketpair()
         self._socket.settimeout(_PATIENCE)
         with theirs:
             self._process = subprocess.Popen(
-                list(map(str, (PROGRAM, self.backing, delay, rate, *self._points))),
+                list(map(str, (PROGRAM, self.backing, *delays, rate, *self._points))),
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 cwd="/",
