@@ -22,7 +22,8 @@ def holdfast(*arguments):
         (["nonsense"], "there is no benchmark 'nonsense'; choose one of core"),
         (["core", "--write", "x.md"], "use it with `holdfast bench all`"),
         (["all", "--write", "no/such/place/x.md"], "there is no directory no/such/place"),
-        (["core", "--plots", "."], "--plots draws those of `holdfast bench replicas`"),
+        (["core", "--plots", "."], "draws those of `holdfast bench mount` and `replicas`"),
+        (["core", "--small"], "a short run of `holdfast bench mount` only"),
         (["replicas", "--plots", "no/such/place"], "into a directory that exists"),
     ],
 )

@@ -20,8 +20,15 @@ BENCHES: dict[str, str] = {
     "core": "holdfast.cli.bench.core",
     "files": "holdfast.cli.bench.files",
     "membership": "holdfast.cli.bench.membership",
+    "mount": "holdfast.cli.bench.mount",
     "planner": "holdfast.cli.bench.planner",
     "replicas": "holdfast.cli.bench.replicas",
+}
+
+#: Name of a benchmark -> the module that draws its plots from a report.
+PLOTS: dict[str, str] = {
+    "mount": "holdfast.cli.bench.mount.plots",
+    "replicas": "holdfast.cli.bench.replicas.plots",
 }
 
 
@@ -29,6 +36,30 @@ def run_one(name: str) -> Report:
     """Run benchmark `name`."""
     report: Report = import_module(BENCHES[name]).run()
     return report
+
+
+def run_small() -> Report:
+    """Run the benchmark of the mount in small sizes."""
+    mount = import_module(BENCHES["mount"])
+    report: Report = mount.run(mount.SMALL)
+    return report
+
+
+def _check(name: str, write: Path | None, plots: Path | None, small: bool) -> None:
+    """Raise BadInput unless the arguments fit together."""
+    if name not in BENCHES and name != "all":
+        raise BadInput(f"there is no benchmark {name!r}; choose one of {', '.join(BENCHES)}, all")
+    if write is not None and name != "all":
+        raise BadInput("--write makes the page of all benchmarks; use it with `holdfast bench all`")
+    if write is not None and not write.parent.is_dir():
+        raise BadInput(f"cannot write {write}: there is no directory {write.parent}")
+    if plots is not None and (name not in (*PLOTS, "all") or not plots.is_dir()):
+        raise BadInput(
+            f"--plots draws those of `holdfast bench {'` and `'.join(PLOTS)}` into a directory "
+            "that exists"
+        )
+    if small and name != "mount":
+        raise BadInput("--small makes a short run of `holdfast bench mount` only")
 
 
 def bench(
@@ -41,20 +72,15 @@ def bench(
         Path | None, typer.Option(help="With `all`: also write the page of results there.")
     ] = None,
     plots: Annotated[
-        Path | None, typer.Option(help="With `replicas` or `all`: also draw the plots there.")
+        Path | None,
+        typer.Option(help="With `mount`, `replicas` or `all`: also draw the plots there."),
     ] = None,
+    small: Annotated[
+        bool, typer.Option("--small", help="With `mount`: less of everything, to see it work.")
+    ] = False,
 ) -> None:
     """Measure this machine: ratios against what the machine or a peer can do."""
-    if name not in BENCHES and name != "all":
-        raise BadInput(f"there is no benchmark {name!r}; choose one of {', '.join(BENCHES)}, all")
-    if write is not None and name != "all":
-        raise BadInput("--write makes the page of all benchmarks; use it with `holdfast bench all`")
-    if write is not None and not write.parent.is_dir():
-        raise BadInput(f"cannot write {write}: there is no directory {write.parent}")
-    if plots is not None and (name not in ("replicas", "all") or not plots.is_dir()):
-        raise BadInput(
-            "--plots draws those of `holdfast bench replicas` into a directory that exists"
-        )
+    _check(name, write, plots, small)
     if record:
         baselines.check_checkout()
 
@@ -64,15 +90,16 @@ def bench(
     reports = []
     for each in names:
         with Console(stderr=True).status(f"running the {each} benchmark"):  # on terminals only
-            reports.append(baselines.judge(run_one(each), known))
+            report = run_small() if small else run_one(each)
+            reports.append(baselines.judge(report, known))
     if record:
         baselines.record(here, reports)
     if write is not None:
         write.write_text(page.render(reports, machine.describe()), encoding="utf-8")
     if plots is not None:
-        import_module("holdfast.cli.bench.replicas.plots").draw(
-            reports[names.index("replicas")], plots
-        )
+        for each, report in zip(names, reports, strict=True):
+            if each in PLOTS:
+                import_module(PLOTS[each]).draw(report, plots)
     if as_json:
         print_json(reports if name == "all" else reports[0])
     else:
