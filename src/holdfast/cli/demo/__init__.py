@@ -9,7 +9,7 @@ import typer
 from ...errors import BadInput, Refused
 from ..plan.show import PlotFile
 
-DEMOS = ("files", "objects")
+DEMOS = ("files", "import", "objects")
 
 
 def demo(
@@ -19,8 +19,8 @@ def demo(
     ] = None,
     plot: PlotFile = None,
 ) -> None:
-    """Start agents here, let one die, and show that nothing is lost."""
-    from . import files, objects  # noqa: PLC0415 - only who wants to see them needs all that
+    """Start agents here and show what they are good for."""
+    from . import files, imports, objects  # noqa: PLC0415 - only who wants to see them needs all that
 
     if what not in (None, *DEMOS):
         raise BadInput(f"there is no demo {what!r}; try: {', '.join(DEMOS)}")
@@ -29,12 +29,15 @@ def demo(
     if plot is not None:
         files.check_plot(plot)
     if what != "objects" and (reason := files.why_not()):
-        missing = f"the demo of files needs a storage that counts, and there is none: {reason}"
-        if what == "files":
+        shown = "imports" if what == "import" else "files"
+        missing = f"the demo of {shown} needs a storage that counts, and there is none: {reason}"
+        if what is not None:
             raise Refused(missing)
         print(f"{missing[0].upper()}{missing[1:]}. Here are objects instead.")
         what = "objects"
     if what == "objects":
         objects.run()
+    elif what == "import":
+        imports.run(plot)
     else:
         files.run(plot)
