@@ -43,8 +43,10 @@ class Supervisor:
         self._log = self._control.with_name(orders.name + ".log")
         self._stopping = False
         self._wake_read, wake_write = os.pipe()
+        os.set_blocking(self._wake_read, False)
         os.set_blocking(wake_write, False)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # the process has ended: that wakes us, too
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._stop)
 
@@ -91,12 +93,12 @@ class Supervisor:
                     pause = _FIRST_PAUSE
                 self._unmount()
                 while not self._stopping and self._session_is_there():
+                    self._rest(pause)
+                    pause = min(2 * pause, _LONGEST_PAUSE)
                     said = self.start()
                     if said == "mounted":
                         break
                     print(said, flush=True)
-                    self._sleep(pause)
-                    pause = min(2 * pause, _LONGEST_PAUSE)
             elif not self._session_is_there():
                 return
             elif self._is_stuck():
@@ -129,15 +131,16 @@ class Supervisor:
 
     def _wait(self, within: float) -> bool:
         """Wait for the process to end, or for a signal; tells whether it has ended."""
-        handle = os.pidfd_open(self._process.pid)
-        try:
-            select.select([handle, self._wake_read], [], [], within)
-        finally:
-            os.close(handle)
+        select.select([self._wake_read], [], [], within)
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wake_read, 4096)
         return self._process.poll() is not None
 
-    def _sleep(self, seconds: float) -> None:
-        select.select([self._wake_read], [], [], seconds)
+    def _rest(self, seconds: float) -> None:
+        """Wait so long, also if a process ends meanwhile."""
+        end = time.monotonic() + seconds
+        while not self._stopping and (left := end - time.monotonic()) > 0:
+            self._wait(left)
 
     def _session_is_there(self) -> bool:
         return os.path.exists(os.path.join(self._orders.directory, "session.json"))
