@@ -31,6 +31,7 @@ def _places() -> Iterator[None]:
     """Keep sessions, tiers and configuration of the tests apart from those of anybody else."""
     base = Path(tempfile.mkdtemp(prefix="hft-"))
     memory = Path(tempfile.mkdtemp(prefix="hft-", dir="/dev/shm"))
+    mpi = Path(tempfile.mkdtemp(prefix="hft-", dir="/dev/shm"))  # killed ranks leave theirs
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("HOLDFAST_")]:
             patch.delenv(name)
@@ -40,9 +41,10 @@ def _places() -> Iterator[None]:
         patch.delenv("XDG_RUNTIME_DIR", raising=False)
         patch.setenv("HOLDFAST_MEMORY_DIR", str(memory))
         patch.setenv("HOLDFAST_DEADLINE", DEADLINE)
+        patch.setenv("OMPI_MCA_btl_sm_backing_directory", str(mpi))
         yield
-    shutil.rmtree(base)
-    shutil.rmtree(memory)
+    for place in (base, memory, mpi):
+        shutil.rmtree(place)
 
 
 @pytest.fixture(autouse=True)
