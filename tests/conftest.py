@@ -13,6 +13,8 @@ import mpi4py
 import pytest
 
 import holdfast
+from holdfast.cluster import storage as storages
+from holdfast.cluster.storage import Storage
 
 # Programs under mpiexec start MPI; pytest itself only uses what needs none.
 mpi4py.rc.initialize = False
@@ -81,6 +83,29 @@ def _descriptors() -> set[str]:
         if target.startswith(("socket:", "anon_inode:", "pipe:")):
             found.add(f"{name} {target}")
     return found
+
+
+@pytest.fixture
+def nodes() -> int:
+    """How many nodes there are; each has a mount of the storage."""
+    return 4
+
+
+@pytest.fixture
+def backing(tmp_path: Path) -> Path:
+    """Where the storage keeps its files; tests put them there."""
+    path = tmp_path / "backing"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def storage(tmp_path: Path, backing: Path, nodes: int) -> Iterator[Storage]:
+    """The shared file system, which counts what is asked of it."""
+    if reason := storages.why_not():
+        pytest.skip(reason)
+    with Storage(backing, tmp_path / "shared", nodes=nodes) as shown:
+        yield shown
 
 
 @pytest.fixture

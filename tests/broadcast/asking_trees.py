@@ -17,6 +17,7 @@ from holdfast.cluster.contacts import Contacts
 from holdfast.cluster.survey import NodeStatus, survey
 from holdfast.errors import HoldfastError
 
+NODES = 8
 #: Deaths are noticed in a second, and files need not be old to be kept.
 SETTINGS: dict[str, Any] = {
     "probe_period": "0.1 s",

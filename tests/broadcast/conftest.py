@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from asking_trees import SETTINGS, Programs
+from asking_trees import NODES, SETTINGS, Programs
 
 import holdfast
 from holdfast.cluster import storage as storages
 from holdfast.cluster.storage import Storage
-
-NODES = 8
 
 
 @pytest.fixture(autouse=True)
@@ -31,26 +29,24 @@ def data() -> dict[str, bytes]:
 
 
 @pytest.fixture
-def backing(tmp_path: Path, data: dict[str, bytes]) -> Path:
+def backing(backing: Path, data: dict[str, bytes]) -> Path:
     """Where the storage keeps them."""
     for name, content in data.items():
-        path = tmp_path / "backing" / name
+        path = backing / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    return tmp_path / "backing"
+    return backing
 
 
 @pytest.fixture
-def storage(tmp_path: Path, backing: Path) -> Iterator[Storage]:
-    """The shared file system, of which each node has a mount of its own."""
-    with Storage(backing, tmp_path / "shared", nodes=NODES) as shown:
-        yield shown
+def nodes() -> int:
+    return NODES
 
 
 @pytest.fixture
-def cluster(storage: Storage) -> Iterator[holdfast.LocalCluster]:
+def cluster(storage: Storage, nodes: int) -> Iterator[holdfast.LocalCluster]:
     """Eight agents in front of it."""
-    with holdfast.local_cluster(nodes=NODES, storage=storage, **SETTINGS) as agents:
+    with holdfast.local_cluster(nodes=nodes, storage=storage, **SETTINGS) as agents:
         yield agents
 
 

@@ -6,8 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from asking_trees import FILE, LISTING, PART, Programs, counted, nodes_of, storm
-from conftest import NODES
+from asking_trees import FILE, LISTING, NODES, PART, Programs, counted, nodes_of, storm
 
 import holdfast
 from holdfast import _core

@@ -6,8 +6,7 @@ import os
 import threading
 from pathlib import Path
 
-from asking_trees import FILE, SETTINGS, Programs, counted, nodes_of, storm, wait_for
-from conftest import NODES
+from asking_trees import FILE, NODES, SETTINGS, Programs, counted, nodes_of, storm, wait_for
 
 import holdfast
 from holdfast.cluster.storage import HOST, Storage

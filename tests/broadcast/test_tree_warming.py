@@ -8,8 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from asking_trees import FILE, Programs, storm
-from conftest import NODES
+from asking_trees import FILE, NODES, Programs, storm
 
 import holdfast
 from holdfast.cluster.storage import HOST, Storage

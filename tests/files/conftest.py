@@ -13,8 +13,6 @@ import holdfast
 from holdfast.cluster import storage as storages
 from holdfast.cluster.storage import Storage
 
-NODES = 4
-
 
 @pytest.fixture(autouse=True)
 def _can_count() -> None:
@@ -31,20 +29,13 @@ def data() -> dict[str, bytes]:
 
 
 @pytest.fixture
-def backing(tmp_path: Path, data: dict[str, bytes]) -> Path:
+def backing(backing: Path, data: dict[str, bytes]) -> Path:
     """Where the storage keeps them."""
     for name, content in data.items():
-        path = tmp_path / "backing" / name
+        path = backing / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    return tmp_path / "backing"
-
-
-@pytest.fixture
-def storage(tmp_path: Path, backing: Path) -> Iterator[Storage]:
-    """The shared file system, of which each node has a mount of its own."""
-    with Storage(backing, tmp_path / "shared", nodes=NODES) as shown:
-        yield shown
+    return backing
 
 
 @pytest.fixture
@@ -54,9 +45,9 @@ def root(storage: Storage) -> Path:
 
 
 @pytest.fixture
-def cluster(storage: Storage) -> Iterator[holdfast.LocalCluster]:
+def cluster(storage: Storage, nodes: int) -> Iterator[holdfast.LocalCluster]:
     """Four agents in front of it."""
-    with holdfast.local_cluster(nodes=NODES, storage=storage, **SETTINGS) as agents:
+    with holdfast.local_cluster(nodes=nodes, storage=storage, **SETTINGS) as agents:
         yield agents
 
 

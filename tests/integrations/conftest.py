@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdfast
-from holdfast.cluster import storage as storages
 from holdfast.cluster.storage import Storage
 
-NODES = 3
 #: Files need not be old to be kept; only a death makes an owner fail, not a busy machine.
 SETTINGS = {
     "probe_period": "0.1 s",
@@ -26,26 +23,14 @@ SETTINGS = {
 
 
 @pytest.fixture
-def backing(tmp_path: Path) -> Path:
-    """Where the storage keeps its files; tests put them there."""
-    path = tmp_path / "backing"
-    path.mkdir()
-    return path
+def nodes() -> int:
+    return 3
 
 
 @pytest.fixture
-def storage(tmp_path: Path, backing: Path) -> Iterator[Storage]:
-    """The shared file system, of which each node has a mount of its own."""
-    if reason := storages.why_not():
-        pytest.skip(reason)
-    with Storage(backing, tmp_path / "shared", nodes=NODES) as shown:
-        yield shown
-
-
-@pytest.fixture
-def cluster(storage: Storage) -> Iterator[holdfast.LocalCluster]:
+def cluster(storage: Storage, nodes: int) -> Iterator[holdfast.LocalCluster]:
     """Three agents in front of it."""
-    with holdfast.local_cluster(nodes=NODES, storage=storage, **SETTINGS) as agents:
+    with holdfast.local_cluster(nodes=nodes, storage=storage, **SETTINGS) as agents:
         yield agents
 
 

@@ -45,20 +45,11 @@ def view(root: Path, tmp_path: Path) -> Iterator[View]:
 
 
 @pytest.fixture
-def backing(tmp_path: Path) -> Path:
-    path = tmp_path / "backing"
-    path.mkdir()
-    return path
+def nodes() -> int:
+    return 2
 
 
 @pytest.fixture
-def storage(tmp_path: Path, backing: Path) -> Iterator[Storage]:
-    """The shared file system; the mounts' own requests are counted as the host's."""
-    with Storage(backing, tmp_path / "shared", nodes=2) as shown:
-        yield shown
-
-
-@pytest.fixture
-def cluster(storage: Storage) -> Iterator[holdfast.LocalCluster]:
-    with holdfast.local_cluster(nodes=2, storage=storage, **SETTINGS) as agents:
+def cluster(storage: Storage, nodes: int) -> Iterator[holdfast.LocalCluster]:
+    with holdfast.local_cluster(nodes=nodes, storage=storage, **SETTINGS) as agents:
         yield agents

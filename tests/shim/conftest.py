@@ -20,24 +20,14 @@ def _can_count() -> None:
 
 
 @pytest.fixture
-def backing(tmp_path: Path) -> Path:
-    """Where the storage keeps its files; tests put them there."""
-    path = tmp_path / "backing"
-    path.mkdir()
-    return path
+def nodes() -> int:
+    return 2
 
 
 @pytest.fixture
-def storage(tmp_path: Path, backing: Path) -> Iterator[Storage]:
-    """The shared file system, of which each node has a mount of its own."""
-    with Storage(backing, tmp_path / "shared", nodes=2) as shown:
-        yield shown
-
-
-@pytest.fixture
-def cluster(storage: Storage) -> Iterator[holdfast.LocalCluster]:
+def cluster(storage: Storage, nodes: int) -> Iterator[holdfast.LocalCluster]:
     """Two agents in front of it: half of the files come from the other node."""
-    with holdfast.local_cluster(nodes=2, storage=storage, **SETTINGS) as agents:
+    with holdfast.local_cluster(nodes=nodes, storage=storage, **SETTINGS) as agents:
         yield agents
 
 

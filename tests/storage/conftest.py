@@ -27,13 +27,6 @@ def _no_mount_is_left() -> Iterator[None]:
 
 
 @pytest.fixture
-def backing(tmp_path: Path) -> Path:
-    path = tmp_path / "backing"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
 def show(tmp_path: Path, backing: Path) -> Iterator[Show]:
     """Make a storage of `backing` that ends with the test."""
     with ExitStack() as stack:
