@@ -65,7 +65,7 @@ docs/models/plots/.drawn: $(VENV)/.test-deps $(shell find src/holdfast/planner -
 	touch $@
 
 docs/explanation/plots/.drawn: $(VENV)/.test-deps $(shell find src/holdfast/replicas -name '*.py') scripts/replica_plots.py | $(VENV)/.built
-	$(BIN)/python scripts/replica_plots.py $(dir $@)
+	MPI4PY_RC_INITIALIZE=0 $(BIN)/python scripts/replica_plots.py $(dir $@)  # it needs no MPI, which would leave shared memory
 	touch $@
 
 $(VENV)/.built: $(VENV)/.build-deps $(SOURCES)

@@ -172,8 +172,10 @@ def _kmeans(scratch: Path) -> list[Figure]:
 
 
 def _placement() -> Figure:
-    import numpy as np  # noqa: PLC0415  (loaded when used)
+    import mpi4py  # noqa: PLC0415  (loaded when used)
+    import numpy as np  # noqa: PLC0415
 
+    mpi4py.rc.initialize = False  # Open MPI leaves shared memory of programs without mpiexec
     from ....replicas.placement import Placement  # noqa: PLC0415
 
     hosts = np.arange(25_000) // 48
