@@ -6,15 +6,6 @@
 #include "files/tree.hpp"
 
 namespace holdfast {
-namespace {
-
-// Failures of a member, as against what a member that lives may answer.
-bool is_failure(const Status& status) {
-    return status.code() == Code::Unavailable || status.code() == Code::DeadlineMissed ||
-           status.code() == Code::Refused;
-}
-
-}  // namespace
 
 Result<Tree::Way> Tree::way(const TreeOrder& order) {
     Way found{presence_.placement(), {}, 0};

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <future>
 
+#include "base/buffer.hpp"
 #include "base/fault.hpp"
 #include "base/log.hpp"
 
@@ -71,12 +72,11 @@ bool Fill::unchanged(const Attributes& before) const {
 }
 
 void Fill::run(const Source& source) {
-    std::unique_ptr<char, decltype(&std::free)> piece(
-        static_cast<char*>(std::aligned_alloc(4096, kPiece)), &std::free);
     Status failed;
     std::uint64_t size = source.place.attributes.size;
+    Buffer piece(std::min<std::uint64_t>(kPiece, size));
     for (std::uint64_t at = 0; at < size && failed.ok();) {
-        auto got = ::pread(input_.get(), piece.get(), std::min<std::uint64_t>(kPiece, size - at),
+        auto got = ::pread(input_.get(), piece.data(), std::min<std::uint64_t>(kPiece, size - at),
                            static_cast<off_t>(at));
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) {
@@ -84,7 +84,7 @@ void Fill::run(const Source& source) {
             break;
         }
         fault_point(Stage::Fill);
-        failed = writer_->append(piece.get(), static_cast<std::size_t>(got));
+        failed = writer_->append(piece.data(), static_cast<std::size_t>(got));
         at += static_cast<std::uint64_t>(got);
         if (failed.ok()) advance(at);
     }
@@ -177,12 +177,18 @@ Result<std::shared_ptr<Growing>> Fills::join(Source source, Duration patience) {
     if (stored) return std::shared_ptr<Growing>();
     if (!status.ok()) return status;
     ++counters_.started;
-    // Shared, since what the pool runs must be copyable.
-    pool_.run(lane_, [this, fill, source = std::make_shared<const Source>(std::move(source))] {
-        fill->run(*source);
-        counters_.bytes += fill->progress().bytes;
-        finish(source->key);
-    });
+    auto run = [this](Fill& one, const Source& from) {
+        one.run(from);
+        counters_.bytes += one.progress().bytes;
+        finish(from.key);
+    };
+    // Nobody could read along, and a change of threads would take longer than the reading.
+    if (source.place.attributes.size <= kPiece)
+        run(*fill, source);
+    else  // shared, since what the pool runs must be copyable
+        pool_.run(lane_, [run, fill, source = std::make_shared<const Source>(std::move(source))] {
+            run(*fill, *source);
+        });
     return std::shared_ptr<Growing>(fill);
 }
 

@@ -74,7 +74,7 @@ class Fills {
     Fills(Store& store, Pool& pool, std::size_t lane) : store_(store), pool_(pool), lane_(lane) {}
 
     // May block. Joins a fill in progress or starts one; null if the object is stored by now.
-    // The file is opened by the one who starts it.
+    // The file is opened, and read if it is small, by the one who starts it.
     Result<std::shared_ptr<Growing>> join(Source source, Duration patience);
 
     struct Counters {

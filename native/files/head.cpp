@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <vector>
 
+#include "base/buffer.hpp"
 #include "base/crc32c.hpp"
 #include "base/hash.hpp"
 #include "files/listing.hpp"
@@ -169,10 +169,11 @@ Result<Document> Head::part(const TreeOrder& order) {
     auto intake =
         Intake::open(store_, tree_key(order, from.attributes.identity(), 0), length, tier_, keep);
     if (!intake.ok()) return Status(Code::NotCached, intake.status().message());
-    std::vector<char> piece(std::min<std::uint64_t>(kPiece, length));
+    Buffer piece(std::min<std::uint64_t>(kPiece, length));
     for (std::uint64_t at = 0; at < length;) {
-        auto got = ::pread(from.file.get(), piece.data(), std::min(piece.size(), length - at),
-                           static_cast<off_t>(start + at));
+        auto got =
+            ::pread(from.file.get(), piece.data(), std::min<std::uint64_t>(kPiece, length - at),
+                    static_cast<off_t>(start + at));
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return Status(Code::NotCached, order.path + " cannot be read to its end");
         if (Status status = intake->append(piece.data(), static_cast<std::size_t>(got));

@@ -12,6 +12,7 @@
 
 #include "base/fault.hpp"
 #include "base/thread.hpp"
+#include "files/document.hpp"
 #include "rpc/body.hpp"
 #include "rpc/wire.hpp"
 #include "store/lanes.hpp"
@@ -25,19 +26,6 @@ constexpr std::size_t kMostTelling = 16;  // members that are told of a change a
 Status not_cached(const std::string& path, const std::string& why) {
     return Status(Code::NotCached,
                   "'" + path + "' " + why + "; read it from the shared file system");
-}
-
-// Failures of a member, as against what a member that lives may answer.
-bool is_failure(const Status& status) {
-    return status.code() == Code::Unavailable || status.code() == Code::DeadlineMissed ||
-           status.code() == Code::Refused;
-}
-
-// The same file anew, with an offset of its own.
-Result<Fd> reopen(const Fd& fd) {
-    Fd again(::open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), O_RDONLY | O_CLOEXEC));
-    if (!again) return system_failure(Code::NotCached, "cannot pass a file on", errno);
-    return again;
 }
 
 }  // namespace

@@ -43,49 +43,45 @@ Result<Attributes> attributes_of(const Fd& fd) {
 
 }  // namespace
 
-Result<Fd> resolve_beneath(const std::string& root, const std::string& relative) {
-    auto top = open_root(root);
-    if (!top.ok()) return top;
+Result<Fd> resolve_beneath(const Fd& root, const std::string& relative) {
     open_how how{};
     how.flags = O_PATH | O_CLOEXEC;
     how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
-    auto fd = ::syscall(SYS_openat2, top->get(), relative.c_str(), &how, sizeof how);
+    auto fd = ::syscall(SYS_openat2, root.get(), relative.c_str(), &how, sizeof how);
     if (fd >= 0) return Fd(static_cast<int>(fd));
     // A filter of system calls may answer EPERM for one that it does not know.
     if (errno == ENOSYS || errno == EPERM) return Status(Code::Unavailable, "there is no openat2");
-    return not_cached("cannot find " + root + "/" + relative, errno);
+    return not_cached("cannot find " + relative + " below its root", errno);
 }
 
-Result<Fd> resolve_and_compare(const std::string& root, const std::string& relative) {
-    auto top = open_root(root);
-    if (!top.ok()) return top;
-    Fd fd(::openat(top->get(), relative.c_str(), O_PATH | O_CLOEXEC));
-    if (!fd) return not_cached("cannot find " + root + "/" + relative, errno);
-    std::string above = where(*top), found = where(fd);
+Result<Fd> resolve_and_compare(const Fd& root, const std::string& relative) {
+    Fd fd(::openat(root.get(), relative.c_str(), O_PATH | O_CLOEXEC));
+    if (!fd) return not_cached("cannot find " + relative + " below its root", errno);
+    std::string above = where(root), found = where(fd);
+    if (above.empty()) return Status(Code::NotCached, "cannot tell where the root lies");
     if (!above.ends_with('/')) above += '/';
-    if (above.size() < 2 && root != "/")
-        return Status(Code::NotCached, "cannot tell where " + root + " lies");
     if (!found.starts_with(above))
-        return Status(Code::NotCached, root + "/" + relative + " leads out of the root");
+        return Status(Code::NotCached, relative + " leads out of the root");
     return fd;
 }
 
 Result<Place> resolve(const FileOrder& order) {
     auto relative = order.below_root();
     if (!relative.ok()) return relative.take_status();
-    auto fd = resolve_beneath(order.root, *relative);
+    auto root = open_root(order.root);
+    if (!root.ok()) return root.take_status();
+    auto fd = resolve_beneath(*root, *relative);
     if (!fd.ok() && fd.status().code() == Code::Unavailable)
-        fd = resolve_and_compare(order.root, *relative);
+        fd = resolve_and_compare(*root, *relative);
     if (!fd.ok()) return fd.take_status();
     auto attributes = attributes_of(*fd);
     if (!attributes.ok()) return attributes.take_status();
     // Readers take the device of a file from its root: numbers differ from node to node.
-    struct stat top{};
-    if (::stat(order.root.c_str(), &top) != 0) return not_cached("cannot stat the root", errno);
-    if (attributes->device != top.st_dev)
+    auto top = attributes_of(*root);
+    if (!top.ok()) return top.take_status();
+    if (attributes->device != top->device)
         return Status(Code::NotCached, order.path + " lies on another file system than its root");
-    auto root = open_root(order.root);
-    attributes->direct = root.ok() && where(*fd) == where(*root) + "/" + *relative;
+    attributes->direct = where(*fd) == where(*root) + "/" + *relative;
     return Place{std::move(*fd), *attributes};
 }
 

@@ -23,9 +23,9 @@ Result<Place> resolve_root(const std::string& root);
 
 // The two ways to do it. By the kernel alone, where an absolute link counts as leading out;
 // Unavailable if it does not know how.
-Result<Fd> resolve_beneath(const std::string& root, const std::string& relative);
+Result<Fd> resolve_beneath(const Fd& root, const std::string& relative);
 // Else by where the file turns out to lie.
-Result<Fd> resolve_and_compare(const std::string& root, const std::string& relative);
+Result<Fd> resolve_and_compare(const Fd& root, const std::string& relative);
 
 // Opens the file for reading. NotCached if it is no longer what was seen.
 Result<Fd> open_place(const Place& place);

@@ -63,11 +63,12 @@ std::variant<Answer, Blocking> Tree::handle(const Request& request) {
     auto path = way(*order);
     if (!path.ok()) return Answer(path.take_status());
     std::size_t lane = lane::kTree + path->level;
-    return Blocking{lane, [this, order = *order, path = *path, pass](Body& body) -> Answer {
-                        if (auto document = known(order, true)) return serve(*document, pass);
-                        auto document = fetch(order, path, less_margin(body.patience()));
-                        return document.ok() ? serve(*document, pass) : document.take_status();
-                    }};
+    auto climb = [this, order = *order, path = *path, pass](Body& body) -> Answer {
+        if (auto document = known(order, true)) return serve(*document, pass);
+        auto document = fetch(order, path, less_margin(body.patience()));
+        return document.ok() ? serve(*document, pass) : document.take_status();
+    };
+    return Blocking{lane, std::move(climb), true};
 }
 
 Result<Document> Tree::obtain(const TreeOrder& order, Duration patience) {

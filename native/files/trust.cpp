@@ -4,6 +4,11 @@
 
 namespace holdfast {
 
+bool is_failure(const Status& status) {
+    return status.code() == Code::Unavailable || status.code() == Code::DeadlineMissed ||
+           status.code() == Code::Refused;
+}
+
 bool Trust::trusts(std::uint64_t member, TimePoint now) const {
     auto found = members_.find(member);
     return found == members_.end() || found->second.left_alone_until <= now;

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "base/clock.hpp"
+#include "base/status.hpp"
 
 namespace holdfast {
 
@@ -18,6 +19,9 @@ struct TrustSettings {
     Duration file_deadline = std::chrono::milliseconds(500);  // least wait for the first byte
     Duration deadline = std::chrono::seconds(2);              // and the longest
 };
+
+// Failures of a member, as against what a member that lives may answer.
+bool is_failure(const Status& status);
 
 class Trust {
   public:

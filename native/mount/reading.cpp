@@ -2,26 +2,12 @@
 // node's version or is an error; never to another one, and never shorter than it must be, since
 // the kernel would take a short answer for the end of the file.
 #include <algorithm>
-#include <cstdlib>
-#include <memory>
 
+#include "base/buffer.hpp"
 #include "mount/mount.hpp"
 
 namespace holdfast::mount {
 namespace {
-
-constexpr std::size_t kAlignment = 4096;
-
-// Of this thread, aligned: copying into it is several times slower otherwise.
-char* buffer(std::size_t size) {
-    thread_local std::unique_ptr<char, decltype(&std::free)> bytes(nullptr, &std::free);
-    thread_local std::size_t room = 0;
-    if (room < size) {
-        room = (size + kAlignment - 1) / kAlignment * kAlignment;
-        bytes.reset(static_cast<char*>(std::aligned_alloc(kAlignment, room)));
-    }
-    return bytes.get();
-}
 
 // Exactly these bytes of the file; else an error.
 int read_exactly(const Opened& from, std::uint64_t offset, std::size_t size, char* out) {
@@ -75,18 +61,18 @@ void read(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset, fuse
     Attributes file = node->attributes();
     auto begin = static_cast<std::uint64_t>(offset);
     size = begin >= file.size ? 0 : std::min<std::uint64_t>(size, file.size - begin);
-    char* out = buffer(std::max<std::size_t>(size, 1));
+    Buffer out(size);
     int error = 0;
     if (size > 0)
         error = mount.comes_in_parts(*node, file.size)
-                    ? read_parts(mount, node, file.identity(), begin, size, out)
-                    : read_whole(mount, node, file.identity(), begin, size, out);
+                    ? read_parts(mount, node, file.identity(), begin, size, out.data())
+                    : read_whole(mount, node, file.identity(), begin, size, out.data());
     if (error != 0) {
         fuse_reply_err(request, error);
         return;
     }
     mount.counters.bytes += size;
-    fuse_reply_buf(request, out, size);
+    fuse_reply_buf(request, out.data(), size);
 }
 
 // Holes are where the original has them. A file that fills its blocks has none, and one that

@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -57,15 +59,19 @@ ssize_t receive_with_descriptor(int socket, void* out, std::size_t most, Fd& pas
 
 }  // namespace
 
-Status Channel::prepare(const Patience& patience) {
-    if (stall_ == patience.stall) return {};
-    auto micros = std::chrono::duration_cast<std::chrono::microseconds>(patience.stall).count();
-    if (micros < 1000) micros = 1000;  // zero would mean for ever
-    timeval timeout{micros / 1'000'000, micros % 1'000'000};
-    if (::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) != 0 ||
-        ::setsockopt(fd_.get(), SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) != 0)
+// What is left of a patience differs with every request: rounded up a little, it is mostly what the
+// socket is set to already.
+Status Channel::limit(int option, Duration& set, Duration stall) {
+    auto exact = std::chrono::duration_cast<std::chrono::microseconds>(stall).count();
+    auto micros = static_cast<std::uint64_t>(std::max<std::int64_t>(exact, 1000));  // 0: for ever
+    std::uint64_t step = std::bit_floor(micros) / 16;
+    micros = (micros + step - 1) / step * step;
+    if (set == std::chrono::microseconds(micros)) return {};
+    timeval timeout{static_cast<time_t>(micros / 1'000'000),
+                    static_cast<suseconds_t>(micros % 1'000'000)};
+    if (::setsockopt(fd_.get(), SOL_SOCKET, option, &timeout, sizeof timeout) != 0)
         return gone("setting its time-out", errno);
-    stall_ = patience.stall;
+    set = std::chrono::microseconds(micros);
     return {};
 }
 
@@ -77,7 +83,7 @@ Result<Channel> Channel::open(const Address& address) {
 
 Status Channel::connect(const Address& address, std::string_view job_key, Duration stall) {
     Patience patience(stall);
-    if (Status status = prepare(patience); !status.ok()) return status;
+    if (Status status = limit(SO_SNDTIMEO, sends_within_, stall); !status.ok()) return status;
     while (::connect(fd(), address.get(), address.size) != 0) {
         if (errno == EISCONN) break;  // the attempt that a signal interrupted went on and succeeded
         if (errno == ECONNREFUSED || errno == ENOENT)
@@ -119,7 +125,8 @@ Status Channel::send(const void* data, std::size_t size, const Patience& patienc
 }
 
 Status Channel::send(iovec* parts, std::size_t count, const Patience& patience) {
-    if (Status status = prepare(patience); !status.ok()) return status;
+    if (Status status = limit(SO_SNDTIMEO, sends_within_, patience.stall); !status.ok())
+        return status;
     msghdr message{};
     message.msg_iov = parts;
     message.msg_iovlen = count;
@@ -149,7 +156,8 @@ Status Channel::send(iovec* parts, std::size_t count, const Patience& patience) 
 
 Result<std::size_t> Channel::receive(void* out, std::size_t most, const Patience& patience,
                                      Fd* passed) {
-    if (Status status = prepare(patience); !status.ok()) return status;
+    if (Status status = limit(SO_RCVTIMEO, receives_within_, patience.stall); !status.ok())
+        return status;
     for (;;) {
         auto got = passed != nullptr ? receive_with_descriptor(fd_.get(), out, most, *passed)
                                      : ::recv(fd_.get(), out, most, 0);

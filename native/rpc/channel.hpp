@@ -48,11 +48,12 @@ class Channel {
     Fd take() && { return std::move(fd_); }
 
   private:
-    Status prepare(const Patience& patience);
+    // Sets a time-out of the socket, unless it stands there already.
+    Status limit(int option, Duration& set, Duration stall);
     Status handshake(std::string_view job_key, const Patience& patience);
 
     Fd fd_;
-    Duration stall_{};  // what the socket's own time-outs are set to
+    Duration receives_within_{}, sends_within_{};  // the socket's own time-outs
 };
 
 // Asked when a signal interrupts a wait; true gives up. The Python binding sets it.

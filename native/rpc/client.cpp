@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/buffer.hpp"
 #include "base/crc32c.hpp"
 
 namespace holdfast {
@@ -322,9 +323,9 @@ Status Exchange::read_body(char* out) {
 
 Status Exchange::read_body(const Sink& sink) {
     std::uint32_t crc = 0;
-    std::vector<char> piece(std::min<std::uint64_t>(kPiece, reply_.body_bytes));
+    Buffer piece(std::min<std::uint64_t>(kPiece, reply_.body_bytes));
     for (std::uint64_t at = 0; at < reply_.body_bytes;) {
-        auto got = read_some(piece.data(), std::min(piece.size(), reply_.body_bytes - at));
+        auto got = read_some(piece.data(), std::min<std::uint64_t>(kPiece, reply_.body_bytes - at));
         if (!got.ok()) return got.take_status().located(address_);
         crc = crc32c(crc, piece.data(), *got);
         if (Status status = sink(piece.data(), *got); !status.ok()) return status;

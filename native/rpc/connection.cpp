@@ -121,7 +121,8 @@ Result<Connection::Read> Connection::read(Request& request) {
 }
 
 Body Connection::lend_body() {
-    ::fcntl(fd_.get(), F_SETFL, 0);  // blocking, with the time-outs of a Channel
+    if (header_.body_bytes > 0)
+        ::fcntl(fd_.get(), F_SETFL, 0);  // blocking, with the time-outs of a Channel
     std::string ahead(input_.data(), input_end_);
     input_end_ = 0;
     return Body(Channel(std::move(fd_)), header_, std::move(ahead));
@@ -129,7 +130,7 @@ Body Connection::lend_body() {
 
 void Connection::take_back(Body& body) {
     fd_ = body.take_connection();
-    ::fcntl(fd_.get(), F_SETFL, O_NONBLOCK);
+    if (header_.body_bytes > 0) ::fcntl(fd_.get(), F_SETFL, O_NONBLOCK);
     const std::string& ahead = body.ahead();
     if (input_.size() < ahead.size()) input_.resize(ahead.size());
     std::memcpy(input_.data(), ahead.data(), ahead.size());

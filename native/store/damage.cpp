@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/buffer.hpp"
 #include "base/crc32c.hpp"
 #include "base/log.hpp"
 #include "store/store.hpp"
@@ -54,21 +55,18 @@ Status Store::verify(const ObjectPtr& object) {
     }
     auto file = open_file(object);
     if (!file.ok()) return file.take_status();
-    // Aligned: reading a cached file into memory at odd offsets is several times slower.
-    static_assert(kChunk % 4096 == 0);
-    std::unique_ptr<char, decltype(&std::free)> chunk(
-        static_cast<char*>(std::aligned_alloc(4096, kChunk)), &std::free);
+    Buffer chunk(kChunk);
     for (std::size_t i = 0; i < object->chunks.size(); ++i) {
         auto size = std::min<std::uint64_t>(kChunk, object->size - i * kChunk);
         std::uint64_t at = 0;
         while (at < size) {
-            auto got = ::pread(file->get(), chunk.get() + at, size - at,
+            auto got = ::pread(file->get(), chunk.data() + at, size - at,
                                static_cast<off_t>(i * kChunk + at));
             if (got < 0 && errno == EINTR) continue;
             if (got <= 0) break;
             at += static_cast<std::uint64_t>(got);
         }
-        if (at == size && crc32c(0, chunk.get(), size) == object->chunks[i]) continue;
+        if (at == size && crc32c(0, chunk.data(), size) == object->chunks[i]) continue;
         lose(object, "its file does not match its checksum");
         return Status(Code::Damaged, "'" + object->key + "' did not match its checksum");
     }

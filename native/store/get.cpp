@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/buffer.hpp"
 #include "base/crc32c.hpp"
 #include "base/fault.hpp"
 #include "rpc/body.hpp"
@@ -15,8 +16,7 @@ namespace {
 // The checksum of a range of a file, whose chunks are verified where the range cuts them.
 Result<std::uint32_t> range_crc(const Object& object, const Fd& file, std::uint64_t offset,
                                 std::uint64_t length) {
-    std::unique_ptr<char, decltype(&std::free)> chunk(
-        static_cast<char*>(std::aligned_alloc(4096, kChunk)), &std::free);
+    Buffer chunk(kChunk);
     std::uint32_t crc = 0;
     for (std::uint64_t at = offset, end = offset + length; at < end;) {
         std::uint64_t index = at / kChunk, start = index * kChunk;
@@ -26,15 +26,15 @@ Result<std::uint32_t> range_crc(const Object& object, const Fd& file, std::uint6
             crc = crc32c_join(crc, object.chunks[index], size);
         } else {
             for (std::uint64_t got = 0; got < size;) {
-                auto more = ::pread(file.get(), chunk.get() + got, size - got,
+                auto more = ::pread(file.get(), chunk.data() + got, size - got,
                                     static_cast<off_t>(start + got));
                 if (more < 0 && errno == EINTR) continue;
                 if (more <= 0) return Status(Code::Damaged, "the file is shorter than it was");
                 got += static_cast<std::uint64_t>(more);
             }
-            if (crc32c(0, chunk.get(), size) != object.chunks[index])
+            if (crc32c(0, chunk.data(), size) != object.chunks[index])
                 return Status(Code::Damaged, "the file does not match its checksum");
-            crc = crc32c(crc, chunk.get() + (at - start), stop - at);
+            crc = crc32c(crc, chunk.data() + (at - start), stop - at);
         }
         at = stop;
     }

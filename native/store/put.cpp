@@ -6,8 +6,8 @@
 // Room is reserved along the whole chain before the first byte moves, and nobody waits for room: an
 // owner without it refuses at once. The last owner commits first, so that an acknowledgement on its
 // way back means a verified copy at every owner behind it.
-#include <vector>
 
+#include "base/buffer.hpp"
 #include "base/crc32c.hpp"
 #include "base/fault.hpp"
 #include "rpc/body.hpp"
@@ -95,9 +95,9 @@ Answer Operations::put_streamed(const PutMessage& message, Body& body) {
 
     // After a failure the rest is still read, so that our sender hears the reason and not a reset.
     Status failed;
-    std::vector<char> piece(kPiece);
+    Buffer piece(kPiece);
     while (body.left() > 0) {
-        auto got = body.read_some(piece.data(), piece.size());
+        auto got = body.read_some(piece.data(), kPiece);
         if (!got.ok()) return got.take_status();
         // Ours first: what we refuse (other bytes under the key) goes to nobody behind us.
         if (failed.ok()) failed = writer->append(piece.data(), *got);

@@ -12,11 +12,11 @@ using namespace holdfast::test;
 
 namespace {
 
-using Way = Result<Fd> (*)(const std::string& root, const std::string& relative);
+using Way = Result<Fd> (*)(const Fd& root, const std::string& relative);
 
 // The inode that a way finds; 0 for NotCached.
 std::uint64_t found(Way way, const std::string& root, const std::string& relative) {
-    auto fd = way(root, relative);
+    auto fd = way(Fd(::open(root.c_str(), O_PATH | O_DIRECTORY)), relative);
     if (!fd.ok()) {
         CHECK(fd.status().code() == Code::NotCached);
         return 0;
