@@ -32,6 +32,8 @@ Result<Tree::Way> Tree::way(const TreeOrder& order) {
 Result<Document> Tree::find(const TreeOrder& order, const Way& way, Duration patience) {
     TimePoint end = Clock::now() + patience;
     const Placement& placement = *way.placement;
+    // Before the list: who is asked may not have heard of a refresh that is not on it.
+    auto time = files_.broadcast().time();
     TreeOrder asked = order;
     asked.hops = static_cast<std::uint8_t>(way.level - 1);
     asked.refreshes = refreshes_.recent(Clock::now());
@@ -40,8 +42,8 @@ Result<Document> Tree::find(const TreeOrder& order, const Way& way, Duration pat
                answer.status().code() == Code::BadInput;
     };
     for (std::uint32_t node : way.above) {
-        auto answer =
-            ask({placement.numbers[node], placement.addresses[node], end - Clock::now()}, asked);
+        auto answer = ask(
+            {placement.numbers[node], placement.addresses[node], end - Clock::now(), time}, asked);
         if (final(answer)) return answer;
     }
     // The head failed, or does not think that it is one.
@@ -52,9 +54,10 @@ Result<Document> Tree::find(const TreeOrder& order, const Way& way, Duration pat
     for (std::uint32_t node : std::span(room).first(count).subspan(1)) {
         Duration left = end - Clock::now();
         if (left <= Duration::zero()) break;
-        auto answer = placement.numbers[node] == placement.self
-                          ? head_.read(order, left)
-                          : ask({placement.numbers[node], placement.addresses[node], left}, asked);
+        auto answer =
+            placement.numbers[node] == placement.self
+                ? head_.read(order, left)
+                : ask({placement.numbers[node], placement.addresses[node], left, time}, asked);
         if (final(answer)) return answer;
     }
     return Status(Code::NotCached, "nobody has " + order.path + " who answers");
@@ -70,30 +73,42 @@ Result<Document> Tree::ask(const Asked& asked, const TreeOrder& order) {
     }
     TimePoint end = Clock::now() + asked.left;
     for (bool again = false;; again = true) {
-        bool began = false;
-        auto document = receive({asked.member, asked.address, end - Clock::now()}, order, began);
+        Seen seen;
+        auto document =
+            receive({asked.member, asked.address, end - Clock::now(), asked.time}, order, seen);
         if (document.ok()) return document;
         const Status& status = document.status();
         // A body that breaks off: whether its sender lives, a second request tells at once. Bytes
         // that do not match: it has looked at its copy again.
         bool retry =
-            began && (status.code() == Code::Unavailable || status.code() == Code::Damaged);
+            seen.began && (status.code() == Code::Unavailable || status.code() == Code::Damaged);
         if (retry && !again && Clock::now() < end) continue;
-        // Not for what took longer than anybody had.
-        if (is_failure(status) && Clock::now() < end) failed(asked.member);
+        // Not for what took longer than anybody had, nor if it is only slow.
+        if (is_failure(status) && Clock::now() < end && !seen.lives) failed(asked.member);
         return document;
     }
 }
 
-Result<Document> Tree::receive(const Asked& asked, const TreeOrder& order, bool& began) {
+Result<Document> Tree::receive(const Asked& asked, const TreeOrder& order, Seen& seen) {
     TimePoint start = Clock::now();
-    auto time = files_.broadcast().time();
     TreeSettings set = settings();
     Question question{.op = Op::Tree, .meta = order.encode(), .silence = set.trust.file_deadline};
-    question.lives = [&] { return lives(asked.member, asked.address, set.trust.file_deadline); };
+    bool dead = false;
+    auto lives_now = [&] {
+        dead = !lives(asked.member, asked.address, set.trust.file_deadline);
+        return !dead;
+    };
+    // Connections and bodies may be late, too, without anybody having asked.
+    auto is_slow = [&](const Status& status) {
+        return status.code() == Code::DeadlineMissed && !dead && lives_now();
+    };
+    question.lives = lives_now;
     auto exchange = peers_.ask(asked.address, question, asked.left);
-    if (!exchange.ok()) return exchange.take_status();
-    began = true;
+    if (!exchange.ok()) {
+        seen.lives = is_slow(exchange.status());
+        return exchange.take_status();
+    }
+    seen.began = true;
     auto reply = TreeReply::decode(exchange->meta());
     if (!reply.ok()) return reply.take_status();
     const Attributes& attributes = reply->attributes;
@@ -110,12 +125,16 @@ Result<Document> Tree::receive(const Asked& asked, const TreeOrder& order, bool&
     if (status.code() == Code::Damaged)
         (void)peers_.ask(asked.address, {.op = Op::Verify, .meta = KeyMessage{key}.encode()},
                          set.trust.file_deadline);
-    if (!status.ok()) return status;
+    if (!status.ok()) {
+        seen.lives = is_slow(status);
+        return status;
+    }
     TimePoint looked = start - std::chrono::nanoseconds(reply->age_ns);
     auto document = std::move(*intake).finish(
         {.attributes = attributes, .looked = looked, .keep = reply->keep});
     if (!document.ok()) return document;
-    if (reply->keep) files_.broadcast().learn(order.path, attributes, time, looked, listing_crc);
+    if (reply->keep)
+        files_.broadcast().learn(order.path, attributes, asked.time, looked, listing_crc);
     auto took = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
     counters_.bytes_up += size;
     ++counters_.hops;

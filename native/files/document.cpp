@@ -19,15 +19,14 @@ Result<Intake> Intake::open(Store& store, const std::string& key, std::uint64_t 
     Store::NewObject wanted{key, size, tier, true, 0};
     if (keep) {
         auto writer = store.create(wanted);
-        if (writer.ok() && !writer->compares())
-            return Intake(store, std::move(*writer), size, tier, true);
+        if (writer.ok() && !writer->compares()) return Intake(std::move(*writer), size, tier, true);
         if (!writer.ok() && writer.status().code() == Code::Full) return writer.take_status();
         // Somebody else stores it at this moment, or it was dropped: this one passes through.
     }
     wanted.key += "#" + std::to_string(++passing);
     auto writer = store.create(wanted);
     if (!writer.ok()) return writer.take_status();
-    return Intake(store, std::move(*writer), size, tier, false);
+    return Intake(std::move(*writer), size, tier, false);
 }
 
 Result<Document> Intake::finish(Document filled) && {

@@ -39,15 +39,13 @@ class Intake {
                                bool keep);
 
     Status append(const char* data, std::size_t size) { return writer_.append(data, size); }
-    std::uint32_t crc() const { return writer_.crc(); }
     // `filled` is what all bytes are to be like; its file, size and checksum are set here.
     Result<Document> finish(Document filled) &&;
 
   private:
-    Intake(Store& store, Writer writer, std::uint64_t size, Tier tier, bool keep)
-        : store_(&store), writer_(std::move(writer)), size_(size), tier_(tier), keep_(keep) {}
+    Intake(Writer writer, std::uint64_t size, Tier tier, bool keep)
+        : writer_(std::move(writer)), size_(size), tier_(tier), keep_(keep) {}
 
-    Store* store_;
     Writer writer_;
     std::uint64_t size_;
     Tier tier_;

@@ -256,6 +256,7 @@ Result<FileCopy> Files::fetch_once(const FileOrder& order, Duration patience, Yo
         {key, std::move(*place), order.tier, order.copies, keep, std::move(kept)}, patience);
     if (!growing.ok()) return growing.take_status();
     if (!*growing) return Status(Code::Busy, order.path + " was stored at this moment; try again");
+    if (order.one_version) *growing = std::make_shared<OneVersion>(std::move(*growing));
     return FileCopy{attributes, {}, {}, std::move(*growing)};
 }
 

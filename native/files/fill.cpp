@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <future>
 
-#include "base/buffer.hpp"
 #include "base/fault.hpp"
 #include "base/log.hpp"
+#include "base/scratch.hpp"
 
 namespace holdfast {
 namespace {
@@ -74,7 +74,7 @@ bool Fill::unchanged(const Attributes& before) const {
 void Fill::run(const Source& source) {
     Status failed;
     std::uint64_t size = source.place.attributes.size;
-    Buffer piece(std::min<std::uint64_t>(kPiece, size));
+    Scratch piece(std::min<std::uint64_t>(kPiece, size));
     for (std::uint64_t at = 0; at < size && failed.ok();) {
         auto got = ::pread(input_.get(), piece.data(), std::min<std::uint64_t>(kPiece, size - at),
                            static_cast<off_t>(at));
@@ -91,12 +91,13 @@ void Fill::run(const Source& source) {
     if (!failed.ok()) {
         log_warning("fill failed: " + failed.message());
         writer_.reset();
-        return end(true, 0);
+        return end({.failed = true});
     }
     std::uint32_t crc = writer_->crc();
     // Readers get what the shared file system gave; only what cannot have changed meanwhile is
     // kept.
-    if (source.keep && unchanged(source.place.attributes)) {
+    bool changed = !unchanged(source.place.attributes);
+    if (source.keep && !changed) {
         auto kept = writer_->commit(crc);
         if (!kept.ok())
             log_warning("fill not kept: " + kept.status().message());
@@ -105,7 +106,7 @@ void Fill::run(const Source& source) {
     }
     writer_.reset();
     input_.reset();
-    end(false, crc);
+    end({.changed = changed, .crc = crc});
 }
 
 void Fill::advance(std::uint64_t bytes) {
@@ -121,16 +122,22 @@ void Fill::advance(std::uint64_t bytes) {
     for (auto& waiter : ready) waiter.wake();
 }
 
-void Fill::end(bool failed, std::uint32_t crc) {
+void Fill::end(Progress last) {
     std::vector<Waiter> ready;
     {
         std::lock_guard lock(mutex_);
-        progress_.ended = true;
-        progress_.failed = failed;
-        progress_.crc = crc;
+        last.bytes = progress_.bytes;
+        last.ended = true;
+        progress_ = last;
         ready.swap(waiters_);
     }
     for (auto& waiter : ready) waiter.wake();
+}
+
+Growing::Progress OneVersion::progress() const {
+    Progress now = fill_->progress();
+    now.failed |= now.changed;
+    return now;
 }
 
 Status wait_until_whole(Growing& growing, Duration patience) {

@@ -47,7 +47,7 @@ class Fill : public Growing {
     bool unchanged(const Attributes& before) const;
     void opened(Status status);
     void advance(std::uint64_t bytes);
-    void end(bool failed, std::uint32_t crc);
+    void end(Progress last);
 
     Fd input_;
     std::optional<Writer> writer_;
@@ -62,6 +62,20 @@ class Fill : public Growing {
         std::function<void()> wake;
     };
     std::vector<Waiter> waiters_;
+};
+
+// A fill that fails when its source changes: what it gives is of one version.
+class OneVersion : public Growing {
+  public:
+    explicit OneVersion(std::shared_ptr<Growing> fill) : fill_(std::move(fill)) {}
+    Progress progress() const override;
+    void wake_beyond(std::uint64_t bytes, std::function<void()> wake) override {
+        fill_->wake_beyond(bytes, std::move(wake));
+    }
+    FileSlice file() const override { return fill_->file(); }
+
+  private:
+    const std::shared_ptr<Growing> fill_;
 };
 
 // May block: waits until a file that grows is whole, as long as it does grow within each

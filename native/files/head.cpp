@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/buffer.hpp"
 #include "base/crc32c.hpp"
 #include "base/hash.hpp"
+#include "base/scratch.hpp"
 #include "files/listing.hpp"
 #include "rpc/wire.hpp"
 
@@ -56,7 +56,7 @@ Result<Document> Head::read(const TreeOrder& order, Duration patience) {
             case TreeOrder::Kind::Listing:
                 return listing(order);
             case TreeOrder::Kind::Part:
-                return part(order);
+                return part(order, patience);
         }
         return Status(Code::BadInput, "unknown kind of document");
     });
@@ -69,7 +69,8 @@ FileOrder Head::as_file(const TreeOrder& order, std::uint64_t largest) const {
             .copies = 0,
             .largest = largest,
             .settled_ns = order.settled_ns,
-            .stands_in = true};
+            .stands_in = true,
+            .one_version = true};
 }
 
 Result<Document> Head::file(const TreeOrder& order, Duration patience) {
@@ -92,14 +93,8 @@ Result<Document> Head::file(const TreeOrder& order, Duration patience) {
         whole.crc = copy->object->crc;
         whole.file = std::make_shared<const Fd>(std::move(copy->file));
     }
-    if (!store_.find(file_key(order.path, whole.attributes.identity()))) {
-        // Too young to be kept, or no room; or it changed while it was read.
-        whole.keep = false;
-        auto again = files_.look(as_file(order, largest_));
-        if (!again.ok()) return again.take_status();
-        if (again->attributes.identity() != whole.attributes.identity())
-            return Status(Code::NotCached, order.path + " changed while it was read");
-    }
+    // There may have been no room.
+    whole.keep &= store_.find(file_key(order.path, whole.attributes.identity())) != nullptr;
     if (whole.keep) files_.broadcast().learn(order.path, whole.attributes, time, looked);
     return whole;
 }
@@ -128,9 +123,12 @@ Result<Document> Head::listing(const TreeOrder& order) {
     return whole;
 }
 
-Result<std::shared_ptr<const Head::Source>> Head::source(const TreeOrder& order) {
+Result<std::shared_ptr<const Head::Source>> Head::source(const TreeOrder& order,
+                                                         Duration patience) {
     std::string name = MetaWriter().text(order.root).text(order.path).take();
-    std::lock_guard one(opening_[xxh3_64(name) % opening_.size()]);
+    std::unique_lock one(opening_[xxh3_64(name) % opening_.size()], std::defer_lock);
+    if (!one.try_lock_for(patience))
+        return Status(Code::NotCached, "the shared file system does not open it in time");
     auto time = files_.broadcast().time();
     auto named = [&](const auto& entry) { return entry.first == name; };
     {
@@ -156,9 +154,9 @@ Result<std::shared_ptr<const Head::Source>> Head::source(const TreeOrder& order)
     return made;
 }
 
-Result<Document> Head::part(const TreeOrder& order) {
+Result<Document> Head::part(const TreeOrder& order, Duration patience) {
     std::string name = MetaWriter().text(order.root).text(order.path).take();
-    auto found = source(order);
+    auto found = source(order, patience);
     if (!found.ok()) return found.take_status();
     const Source& from = **found;
     std::uint64_t start = order.part * kPartBytes, size = from.attributes.size;
@@ -169,7 +167,7 @@ Result<Document> Head::part(const TreeOrder& order) {
     auto intake =
         Intake::open(store_, tree_key(order, from.attributes.identity(), 0), length, tier_, keep);
     if (!intake.ok()) return Status(Code::NotCached, intake.status().message());
-    Buffer piece(std::min<std::uint64_t>(kPiece, length));
+    Scratch piece(std::min<std::uint64_t>(kPiece, length));
     for (std::uint64_t at = 0; at < length;) {
         auto got =
             ::pread(from.file.get(), piece.data(), std::min<std::uint64_t>(kPiece, length - at),

@@ -72,8 +72,8 @@ class Head {
 
     Result<Document> file(const TreeOrder& order, Duration patience);
     Result<Document> listing(const TreeOrder& order);
-    Result<Document> part(const TreeOrder& order);
-    Result<std::shared_ptr<const Source>> source(const TreeOrder& order);
+    Result<Document> part(const TreeOrder& order, Duration patience);
+    Result<std::shared_ptr<const Source>> source(const TreeOrder& order, Duration patience);
     FileOrder as_file(const TreeOrder& order, std::uint64_t largest) const;
 
     Store& store_;
@@ -83,7 +83,8 @@ class Head {
     std::atomic<Duration> ttl_{Duration::max()};
     Joining joining_;
     Counters counters_;
-    std::array<std::mutex, 16> opening_;  // by the hash of the path: each is opened by one thread
+    std::array<std::timed_mutex, 16>
+        opening_;  // by the hash of the path: each is opened by one thread
     std::mutex mutex_;
     Sources sources_;  // the one used last in front
 };

@@ -45,6 +45,7 @@ struct FileOrder {
     std::uint64_t largest = 0;     // larger files are not cached; 0: a quarter of the tier
     std::uint64_t settled_ns = 0;  // files that changed less long ago are served but not kept
     bool stands_in = false;        // the owners before the one that is asked have failed
+    bool one_version = false;      // not what changed while it was read
 
     // The path below the root. NotCached if it is not there, not in its shortest form or too long.
     Result<std::string> below_root() const;
@@ -74,7 +75,7 @@ constexpr std::uint64_t kPartBytes = 4 << 20;
 // above it.
 struct TreeOrder {
     // A whole file; the listing of a directory (listing.hpp); one part of a large file, which comes
-    // from the file's owner.
+    // from the head itself.
     enum class Kind : std::uint8_t { File = 0, Listing = 1, Part = 2 };
     Kind kind = Kind::File;
     std::string root, path;  // as in a FileOrder; a listing may be that of the root itself

@@ -30,6 +30,18 @@ Status not_cached(const std::string& path, const std::string& why) {
 
 }  // namespace
 
+// What all who ask for a file at once wait for. One file may go to all of them: nobody ever writes
+// to it again. Each opens it for itself, since those who share an open file share its offset.
+struct Opening::Fetch {
+    std::condition_variable ended;
+    std::size_t waiting = 0;
+    std::optional<Result<Passed>> outcome;
+    std::shared_ptr<Growing> growing;        // a fill of ours
+    std::atomic<std::uint64_t> received{0};  // from another member
+
+    std::uint64_t bytes() const { return received + (growing ? growing->progress().bytes : 0); }
+};
+
 void Opening::set(const TrustSettings& settings, std::uint64_t spare_bytes) {
     spares_.set_limit(spare_bytes);
     std::lock_guard lock(mutex_);
@@ -148,9 +160,13 @@ void Opening::tell_all(const std::string& key, Duration patience) {
 
 // ---- our own ---------------------------------------------------------------------------------
 
-Result<Passed> Opening::local(const FileOrder& order, Duration patience) {
+Result<Passed> Opening::local(const FileOrder& order, Duration patience, Fetch& own) {
     auto copy = files_.fetch(order, patience);
     if (!copy.ok()) return copy.take_status();
+    {
+        std::lock_guard lock(mutex_);
+        own.growing = copy->growing;
+    }
     return when_whole(std::move(*copy), patience);
 }
 
@@ -167,17 +183,12 @@ Result<Passed> Opening::when_whole(FileCopy copy, Duration patience) {
 
 // ---- one fetch for all who ask at once -------------------------------------------------------
 
-// One file may go to all of them: nobody ever writes to it again. Each opens it for itself, since
-// those who share an open file share its offset.
-struct Opening::Fetch {
-    std::condition_variable ended;
-    std::size_t waiting = 0;
-    std::optional<Result<Passed>> outcome;
-};
-
 Result<Passed> Opening::join(const OpenMessage& message, Duration patience) {
     // Whoever wants to know the file as it is now gets nothing that was looked at before.
-    if (message.order.validate) return find(message, patience);
+    if (message.order.validate) {
+        Fetch alone;
+        return find(message, patience, alone);
+    }
     auto share = [](const Result<Passed>& outcome) -> Result<Passed> {
         if (!outcome.ok()) return outcome.status();
         auto descriptor = reopen(outcome->descriptor);
@@ -192,14 +203,19 @@ Result<Passed> Opening::join(const OpenMessage& message, Duration patience) {
         auto other = entry;
         ++other->waiting;
         ++counters_.joined;
-        // It ends as soon as no more bytes come.
-        other->ended.wait(lock, [&] { return other->outcome.has_value(); });
+        // As long as bytes come: the shared file system may hang, and threads are few.
+        auto ended = [&] { return other->outcome.has_value(); };
+        for (auto before = other->bytes(); !other->ended.wait_for(lock, patience * 3 / 4, ended);) {
+            auto now = other->bytes();
+            if (now == before) return not_cached(message.order.path, "does not come");
+            before = now;
+        }
         lock.unlock();
         return share(*other->outcome);
     }
     auto own = entry = std::make_shared<Fetch>();
     lock.unlock();
-    auto outcome = find(message, patience);
+    auto outcome = find(message, patience, *own);
     lock.lock();
     running_.erase(name);
     if (own->waiting == 0) return outcome;
@@ -211,7 +227,7 @@ Result<Passed> Opening::join(const OpenMessage& message, Duration patience) {
 
 // ---- from whom -------------------------------------------------------------------------------
 
-Result<Passed> Opening::find(const OpenMessage& message, Duration patience) {
+Result<Passed> Opening::find(const OpenMessage& message, Duration patience, Fetch& own) {
     const FileOrder& order = message.order;
     if (files_.excluded().contains(order.path))
         return not_cached(order.path, "was changed and not refreshed since");
@@ -238,7 +254,8 @@ Result<Passed> Opening::find(const OpenMessage& message, Duration patience) {
         if (left <= Duration::zero()) break;
         const std::string& address = placement->addresses[node];
         auto ask = [&, number = placement->numbers[node]] {
-            return is_self(node) ? local(asked, left) : fetch(number, address, asked, left);
+            return is_self(node) ? local(asked, left, own)
+                                 : fetch({number, address}, asked, left, own);
         };
         asked.stands_in = node != owners.front();
         auto passed = ask();
@@ -259,8 +276,9 @@ Result<Passed> Opening::find(const OpenMessage& message, Duration patience) {
     return why;
 }
 
-Result<Passed> Opening::fetch(std::uint64_t member, const std::string& address,
-                              const FileOrder& order, Duration left) {
+Result<Passed> Opening::fetch(const Owner& owner, const FileOrder& order, Duration left,
+                              Fetch& own) {
+    auto& [member, address] = owner;
     Duration wait;
     {
         std::lock_guard lock(mutex_);
@@ -271,7 +289,7 @@ Result<Passed> Opening::fetch(std::uint64_t member, const std::string& address,
     bool whole_wait = wait <= left;
     for (bool again = false;; again = true) {
         bool began = false;
-        auto passed = receive(member, address, order, std::min(wait, left), began);
+        auto passed = receive(owner, order, std::min(wait, left), own, began);
         if (passed.ok()) return passed;
         const Status& status = passed.status();
         // A body that breaks off: it died, or its fill failed. Whether it lives, a second request
@@ -285,8 +303,9 @@ Result<Passed> Opening::fetch(std::uint64_t member, const std::string& address,
     }
 }
 
-Result<Passed> Opening::receive(std::uint64_t member, const std::string& address,
-                                const FileOrder& order, Duration wait, bool& began) {
+Result<Passed> Opening::receive(const Owner& owner, const FileOrder& order, Duration wait,
+                                Fetch& own, bool& began) {
+    auto& [member, address] = owner;
     TimePoint asked = Clock::now();
     auto exchange = peers_.ask(address, {.op = Op::Read, .meta = order.encode()}, wait);
     if (exchange.ok() || !is_failure(exchange.status())) answered(member, Clock::now() - asked);
@@ -301,6 +320,7 @@ Result<Passed> Opening::receive(std::uint64_t member, const std::string& address
     if (!file.ok()) return file.take_status();
     Status status = exchange->read_body([&](const char* data, std::size_t piece) {
         fault_point(Stage::Fetch);
+        own.received += piece;
         return file->write(data, piece);
     });
     if (status.code() == Code::Damaged) verify_copy(peers_, address, order, exchange->meta(), wait);

@@ -71,17 +71,20 @@ class Opening {
 
   private:
     struct Fetch;
+    struct Owner {
+        std::uint64_t member;
+        const std::string& address;
+    };
     Answer pass(const FileOrder& order, Result<Passed> passed);
     // Those who ask for the same file at the same time wait for one of them.
     Result<Passed> join(const OpenMessage& message, Duration patience);
-    Result<Passed> find(const OpenMessage& message, Duration patience);
+    Result<Passed> find(const OpenMessage& message, Duration patience, Fetch& own);
     // This node's own copy, after a fill if there is none.
-    Result<Passed> local(const FileOrder& order, Duration patience);
+    Result<Passed> local(const FileOrder& order, Duration patience, Fetch& own);
     Result<Passed> when_whole(FileCopy copy, Duration patience);
-    Result<Passed> fetch(std::uint64_t member, const std::string& address, const FileOrder& order,
-                         Duration left);
-    Result<Passed> receive(std::uint64_t member, const std::string& address, const FileOrder& order,
-                           Duration wait, bool& began);
+    Result<Passed> fetch(const Owner& owner, const FileOrder& order, Duration left, Fetch& own);
+    Result<Passed> receive(const Owner& owner, const FileOrder& order, Duration wait, Fetch& own,
+                           bool& began);
     void tell_all(const std::string& key, Duration patience);
     void answered(std::uint64_t member, Duration first_byte);
     void failed(std::uint64_t member, const Status& status);

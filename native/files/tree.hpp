@@ -88,6 +88,12 @@ class Tree {
         std::uint64_t member;
         const std::string& address;
         Duration left;
+        std::uint64_t time;  // of the catalogue, before the request was written
+    };
+    // What an attempt that failed saw of who was asked.
+    struct Seen {
+        bool began = false;  // to answer
+        bool lives = false;  // though it was late
     };
     Result<Way> way(const TreeOrder& order);
     // What was seen of a path and still holds.
@@ -100,7 +106,7 @@ class Tree {
     Result<Document> fetch(const TreeOrder& order, const Way& way, Duration patience);
     Result<Document> find(const TreeOrder& order, const Way& way, Duration patience);
     Result<Document> ask(const Asked& asked, const TreeOrder& order);
-    Result<Document> receive(const Asked& asked, const TreeOrder& order, bool& began);
+    Result<Document> receive(const Asked& asked, const TreeOrder& order, Seen& seen);
     bool lives(std::uint64_t member, const std::string& address, Duration wait);
     bool keeps(const TreeOrder& order, std::uint64_t size);
     void failed(std::uint64_t member);

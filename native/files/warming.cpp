@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <string>
+#include <system_error>
 
 #include "base/thread.hpp"
 #include "files/listing.hpp"
@@ -34,74 +35,97 @@ Warming::~Warming() {
 }
 
 void Warming::stop() {
+    std::list<Run> ending;
     {
         std::lock_guard lock(mutex_);
-        stopping_ = true;
+        for (Run& run : runs_) run.stopping = true;
+        ending.swap(runs_);
         wake_.notify_all();
     }
-    for (auto& thread : threads_) thread.join();
-    threads_.clear();
+    for (Run& run : ending)
+        for (auto& thread : run.threads) thread.join();
 }
 
 void Warming::start(TreeOrder top, std::uint64_t largest) {
-    stop();
-    std::lock_guard lock(mutex_);
-    stopping_ = false;
-    largest_ = largest;
-    progress_ = {.ended = false};
     top.kind = TreeOrder::Kind::Listing;
-    waiting_.assign(1, std::move(top));
-    under_way_ = 0;
-    for (std::size_t i = 0; i < kThreads; ++i) threads_.push_back(start_thread([this] { work(); }));
+    std::list<Run> ended;  // their threads have nothing left to do
+    {
+        std::lock_guard lock(mutex_);
+        for (auto run = runs_.begin(); run != runs_.end();) {
+            auto one = run++;
+            one->stopping = true;
+            if (one->working == 0) ended.splice(ended.end(), runs_, one);
+        }
+        wake_.notify_all();
+        Run& run = runs_.emplace_back(Run{.largest = largest, .waiting = {std::move(top)}});
+        while (run.threads.size() < kThreads) {
+            try {
+                run.threads.push_back(start_thread([this, &run] { work(run); }));
+                ++run.working;
+            } catch (const std::system_error&) {  // the limit of the user or of the cgroup
+                break;
+            }
+        }
+        run.progress.ended = run.threads.empty();
+    }
+    for (Run& run : ended)
+        for (auto& thread : run.threads) thread.join();
 }
 
 Warming::Progress Warming::progress() const {
     std::lock_guard lock(mutex_);
-    return progress_;
+    return runs_.empty() ? Progress() : runs_.back().progress;
 }
 
-void Warming::work() {
+void Warming::work(Run& run) {
     std::unique_lock lock(mutex_);
     for (;;) {
-        wake_.wait(lock, [&] { return stopping_ || !waiting_.empty() || under_way_ == 0; });
-        if (stopping_ || waiting_.empty()) break;
-        TreeOrder order = std::move(waiting_.front());
-        waiting_.pop_front();
-        ++under_way_;
+        wake_.wait(lock,
+                   [&] { return run.stopping || !run.waiting.empty() || run.under_way == 0; });
+        if (run.stopping || run.waiting.empty()) break;
+        TreeOrder order = std::move(run.waiting.front());
+        run.waiting.pop_front();
+        ++run.under_way;
         lock.unlock();
         auto document = tree_.obtain(order, kPatience);
-        done(order, document);
+        done(run, order, document);
         lock.lock();
-        --under_way_;
+        --run.under_way;
         wake_.notify_all();
     }
-    progress_.ended = true;
+    run.progress.ended = true;
+    --run.working;
 }
 
-void Warming::done(const TreeOrder& order, const Result<Document>& document) {
+void Warming::done(Run& run, const TreeOrder& order, const Result<Document>& document) {
+    auto listing = order.kind == TreeOrder::Kind::Listing && document.ok()
+                       ? listing_in(*document)
+                       : Result<Listing>(Status(Code::NotCached, "no listing"));
+    std::lock_guard lock(mutex_);
+    Progress& progress = run.progress;
     if (order.kind == TreeOrder::Kind::File) {
-        std::lock_guard lock(mutex_);
         bool kept = document.ok() && document->keep;
-        ++(kept ? progress_.fetched : progress_.left_out);
-        progress_.bytes += kept ? document->size : 0;
+        ++(kept ? progress.fetched : progress.left_out);
+        progress.bytes += kept ? document->size : 0;
         return;
     }
-    if (!document.ok()) return;
-    auto listing = listing_in(*document);
-    if (!listing.ok()) return;
-    std::lock_guard lock(mutex_);
+    if (!listing.ok()) {  // nobody knows what it would have named
+        ++progress.found;
+        ++progress.left_out;
+        return;
+    }
     for (const Entry& entry : listing->entries) {
         bool directory = S_ISDIR(entry.attributes.mode);
         if (S_ISLNK(entry.attributes.mode)) continue;
-        progress_.found += !directory;
+        progress.found += !directory;
         bool wanted =
-            directory || (S_ISREG(entry.attributes.mode) && entry.attributes.size <= largest_);
-        progress_.left_out += !wanted;
+            directory || (S_ISREG(entry.attributes.mode) && entry.attributes.size <= run.largest);
+        progress.left_out += !wanted;
         if (!wanted) continue;
         TreeOrder next = order;
         next.kind = directory ? TreeOrder::Kind::Listing : TreeOrder::Kind::File;
         next.path = (order.path == "/" ? "" : order.path) + "/" + entry.name;
-        waiting_.push_back(std::move(next));
+        run.waiting.push_back(std::move(next));
     }
     wake_.notify_all();
 }

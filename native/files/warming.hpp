@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <list>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -38,18 +39,23 @@ class Warming {
 
   private:
     static constexpr std::size_t kThreads = 8;
-    void work();
-    void done(const TreeOrder& order, const Result<Document>& document);
+    // What one start() began; its threads end after the document that they wait for.
+    struct Run {
+        std::uint64_t largest;
+        std::deque<TreeOrder> waiting;
+        std::size_t under_way = 0;
+        std::size_t working = 0;  // threads
+        bool stopping = false;
+        Progress progress = {.ended = false};
+        std::vector<std::thread> threads = {};
+    };
+    void work(Run& run);
+    void done(Run& run, const TreeOrder& order, const Result<Document>& document);
 
     Tree& tree_;
-    std::uint64_t largest_ = 0;
     mutable std::mutex mutex_;
     std::condition_variable wake_;
-    std::deque<TreeOrder> waiting_;
-    std::size_t under_way_ = 0;
-    bool stopping_ = false;
-    Progress progress_;
-    std::vector<std::thread> threads_;
+    std::list<Run> runs_;  // the last one counts, those before it are ending
 };
 
 }  // namespace holdfast

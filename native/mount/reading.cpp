@@ -3,7 +3,7 @@
 // the kernel would take a short answer for the end of the file.
 #include <algorithm>
 
-#include "base/buffer.hpp"
+#include "base/scratch.hpp"
 #include "mount/mount.hpp"
 
 namespace holdfast::mount {
@@ -61,7 +61,7 @@ void read(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset, fuse
     Attributes file = node->attributes();
     auto begin = static_cast<std::uint64_t>(offset);
     size = begin >= file.size ? 0 : std::min<std::uint64_t>(size, file.size - begin);
-    Buffer out(size);
+    Scratch out(size);
     int error = 0;
     if (size > 0)
         error = mount.comes_in_parts(*node, file.size)

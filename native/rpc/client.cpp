@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/buffer.hpp"
 #include "base/crc32c.hpp"
+#include "base/scratch.hpp"
 
 namespace holdfast {
 namespace {
@@ -323,7 +323,7 @@ Status Exchange::read_body(char* out) {
 
 Status Exchange::read_body(const Sink& sink) {
     std::uint32_t crc = 0;
-    Buffer piece(std::min<std::uint64_t>(kPiece, reply_.body_bytes));
+    Scratch piece(std::min<std::uint64_t>(kPiece, reply_.body_bytes));
     for (std::uint64_t at = 0; at < reply_.body_bytes;) {
         auto got = read_some(piece.data(), std::min<std::uint64_t>(kPiece, reply_.body_bytes - at));
         if (!got.ok()) return got.take_status().located(address_);

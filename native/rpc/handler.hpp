@@ -46,6 +46,7 @@ class Growing {
         std::uint64_t bytes = 0;  // that may be sent
         bool ended = false;
         bool failed = false;
+        bool changed = false;   // its source did, while it was read
         std::uint32_t crc = 0;  // once it ended well
     };
     virtual Progress progress() const = 0;

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/buffer.hpp"
 #include "base/crc32c.hpp"
 #include "base/log.hpp"
+#include "base/scratch.hpp"
 #include "store/store.hpp"
 
 namespace holdfast {
@@ -55,7 +55,7 @@ Status Store::verify(const ObjectPtr& object) {
     }
     auto file = open_file(object);
     if (!file.ok()) return file.take_status();
-    Buffer chunk(kChunk);
+    Scratch chunk(kChunk);
     for (std::size_t i = 0; i < object->chunks.size(); ++i) {
         auto size = std::min<std::uint64_t>(kChunk, object->size - i * kChunk);
         std::uint64_t at = 0;

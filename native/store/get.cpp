@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "base/buffer.hpp"
 #include "base/crc32c.hpp"
 #include "base/fault.hpp"
+#include "base/scratch.hpp"
 #include "rpc/body.hpp"
 #include "store/operations.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 // The checksum of a range of a file, whose chunks are verified where the range cuts them.
 Result<std::uint32_t> range_crc(const Object& object, const Fd& file, std::uint64_t offset,
                                 std::uint64_t length) {
-    Buffer chunk(kChunk);
+    Scratch chunk(kChunk);
     std::uint32_t crc = 0;
     for (std::uint64_t at = offset, end = offset + length; at < end;) {
         std::uint64_t index = at / kChunk, start = index * kChunk;

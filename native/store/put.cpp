@@ -7,9 +7,9 @@
 // owner without it refuses at once. The last owner commits first, so that an acknowledgement on its
 // way back means a verified copy at every owner behind it.
 
-#include "base/buffer.hpp"
 #include "base/crc32c.hpp"
 #include "base/fault.hpp"
+#include "base/scratch.hpp"
 #include "rpc/body.hpp"
 #include "store/operations.hpp"
 
@@ -95,7 +95,7 @@ Answer Operations::put_streamed(const PutMessage& message, Body& body) {
 
     // After a failure the rest is still read, so that our sender hears the reason and not a reset.
     Status failed;
-    Buffer piece(kPiece);
+    Scratch piece(kPiece);
     while (body.left() > 0) {
         auto got = body.read_some(piece.data(), kPiece);
         if (!got.ok()) return got.take_status();

@@ -6,14 +6,17 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 from asking_trees import FILE, SETTINGS, Programs, counted, nodes_of, storm, wait_for
 
 import holdfast
 from holdfast import _core
 from holdfast.cluster.storage import Storage
+from holdfast.files.refreshing import Refresh
 from holdfast.membership.owners import Owners
 from holdfast.membership.view import Entry, State, View
 
@@ -150,3 +153,34 @@ def test_a_slow_storage_is_not_taken_for_a_dead_head(
     assert got == [data[name]] * NODES
     assert storage.opens() == {name: 1}
     assert counted(cluster, "tree_failures") == 0
+
+
+def test_a_refresh_that_comes_while_a_parent_is_silent_is_not_undone_by_the_one_above_it(
+    cluster: holdfast.LocalCluster, programs: Programs, storage: Storage, data: dict[str, bytes],
+    backing: Path,
+) -> None:  # fmt: skip
+    """Who has not heard of it yet gives the old version, which nobody may keep as the new one."""
+    name, node, parent, upper = next(
+        (name, node, way[0], way[1])
+        for name in sorted(data)
+        for node in range(NODES)
+        if len(way := above(cluster, storage.at, name, node)) > 1
+    )
+    assert programs.ask(upper, FILE, name) == data[name]
+    message = msgspec.msgpack.encode(Refresh([os.fsencode(storage.at / name)], 12345))
+
+    def tell(node: int) -> None:
+        programs.client.call(cluster.nodes[node].member.socket, "files", "refresh", message)
+
+    cluster.stop(parent)
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(programs.ask, node, FILE, name)
+        time.sleep(0.2)  # it waits for its parent, for half a second at least
+        assert not asking.done()
+        (backing / name).write_bytes(b"a new version")
+        tell(node)
+        assert asking.result() in (data[name], b"a new version")
+    cluster.resume(parent)
+    for other in set(range(NODES)) - {node}:
+        tell(other)
+    assert programs.ask(node, FILE, name) == b"a new version"

@@ -104,7 +104,7 @@ def soak(seed: int, rounds: int, patience: str) -> Tally:
                 raise AssertionError(f"after {tally}\n{plan}\n{error}") from error
             tally.rounds += EVERY
             tally.steps.update(one.fault.partition("(")[0] for one in report.outcomes)
-            tally.stages.update(report.stages)
+            tally.stages.update({stage: report.stages[stage] for stage in OF_OBJECTS})
             tally.armed.update(one.stage for one in report.outcomes if one.stage)
     return tally
 

@@ -51,36 +51,6 @@ class Opens {
     int count_ = 0;
 };
 
-// While it lives, fills open their files and do not read them.
-class FillsHeld {
-  public:
-    explicit FillsHeld(Node& node) {
-        for (int i = 0; i < 64; ++i)
-            node.agent().server().pool().run(lane::kFill, [gate = gate_] { gate->wait(); });
-    }
-    ~FillsHeld() { gate_->count_down(); }
-
-  private:
-    std::shared_ptr<std::latch> gate_ = std::make_shared<std::latch>(1);
-};
-
-// Does `change` after the file was opened and before it is read; gives what the reader got.
-Result<std::string> read_with(Node& node, const FileOrder& order,
-                              const std::function<void()>& change) {
-    std::optional<Result<std::string>> got;
-    std::optional<FillsHeld> held(node);
-    auto before = node.agent().files().fill_counters().started.load();
-    std::thread reader([&] {
-        Remote remote(kKey);
-        got = read(remote, node.tcp, order);
-    });
-    CHECK(eventually([&] { return node.agent().files().fill_counters().started > before; }));
-    change();
-    held.reset();
-    reader.join();
-    return std::move(*got);
-}
-
 // Many readers of one file at once; gives how many got exactly `bytes` and how many an error.
 std::pair<int, int> read_at_once(Node& node, const FileOrder& order, const std::string& bytes,
                                  int readers) {
@@ -238,46 +208,6 @@ TEST_CASE("rule 12: a node that returns looks before it serves") {
     write_file(order.path, "newer");
     node.agent().files().catalog().distrust();
     CHECK(*read(remote, node.tcp, order) == "newer");
-}
-
-TEST_CASE("rule 12: a file that changes while it is read is served and not kept") {
-    Node node;
-    TempDir root;
-    auto order = order_for(root, "file");
-    std::string old = random_bytes(500'000, 1), fresh = random_bytes(500'000, 2);
-    write_file(order.path, old);
-    set_age(order.path, 10);
-    auto got = read_with(node, order, [&] { write_file(order.path, fresh); });
-    REQUIRE(got.ok());
-    CHECK(*got == fresh);  // what the shared file system gave
-    CHECK(eventually([&] { return node.store().usage(Tier::Memory).reserved == 0; }));
-    CHECK(copies_of(node, order.path).empty());
-    CHECK_FALSE(node.agent().files().catalog().find(order.path));
-}
-
-TEST_CASE("a file that becomes shorter while it is read fails its readers and is not kept") {
-    Node node;
-    TempDir root;
-    auto order = order_for(root, "file", Tier::Disk);
-    write_file(order.path, random_bytes(500'000, 1));
-    auto got = read_with(node, order, [&] { REQUIRE(::truncate(order.path.c_str(), 1000) == 0); });
-    CHECK_FALSE(got.ok());
-    CHECK(eventually([&] { return node.store().usage(Tier::Disk).reserved == 0; }));
-    CHECK(copies_of(node, order.path).empty());
-    Remote remote(kKey);
-    CHECK(read(remote, node.tcp, order)->size() == 1000);
-}
-
-TEST_CASE("rule 12: what was refreshed while it was read is looked at again") {
-    Node node;
-    TempDir root;
-    auto order = order_for(root, "file");
-    write_file(order.path, "bytes");
-    auto got = read_with(node, order, [&] { node.agent().files().catalog().refresh(root.path()); });
-    CHECK(*got == "bytes");
-    CHECK(eventually([&] { return copies_of(node, order.path).size() == 1; }));
-    CHECK(eventually([&] { return node.store().usage(Tier::Memory).reserved == 0; }));
-    CHECK_FALSE(node.agent().files().catalog().find(order.path));
 }
 
 TEST_CASE("rule 12: a file is kept once its last change is old enough") {

@@ -10,9 +10,9 @@
 
 namespace holdfast {
 
-class Buffer {
+class Scratch {
   public:
-    explicit Buffer(std::size_t size)
+    explicit Scratch(std::size_t size)
         : bytes_(std::move(spare().bytes)), size_(std::exchange(spare().size, 0)) {
         if (size_ >= size) return;
         size_ = (size + kAlignment - 1) / kAlignment * kAlignment;
@@ -20,11 +20,11 @@ class Buffer {
         if (!bytes_) throw std::bad_alloc();
     }
     // Pages are kept for the next one on this thread: fresh ones cost more than small copies.
-    ~Buffer() {
+    ~Scratch() {
         if (size_ <= kMostSpare && size_ > spare().size) spare() = {std::move(bytes_), size_};
     }
-    Buffer(const Buffer&) = delete;
-    Buffer& operator=(const Buffer&) = delete;
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
 
     char* data() { return bytes_.get(); }
 
