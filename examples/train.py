@@ -31,6 +31,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset
 
+from holdfast.errors import HoldfastError
 from holdfast.integrations.torch import FileDataset
 
 SIDE, CLASSES, BATCH = 32, 10, 16
@@ -67,6 +68,8 @@ class PlainFiles(Dataset[Sample]):
 
     def __init__(self, directory: str) -> None:
         self._paths = sorted(Path(directory).glob("*.sample"))
+        if not self._paths:
+            raise SystemExit(f"there are no samples in {directory}; --make {directory} makes some")
 
     def __len__(self) -> int:
         return len(self._paths)
@@ -154,9 +157,8 @@ def average(tensor: torch.Tensor, size: int) -> None:
 
 
 def work(
-    node: str,
     trainer: Trainer,
-    data: str,
+    dataset: FileDataset[Sample],
     meet: str,
     leader: Connection,
     inherited: list[Connection],
@@ -165,7 +167,6 @@ def work(
     os.setpgrp()  # its DataLoader's workers belong to it, also in death
     for pipe in inherited:  # else nobody would hear that the leader is gone
         pipe.close()
-    dataset = FileDataset(data, decode, node=node)
     while (order := leader.recv()) is not None:
         attempt, rank, size = order
         patience = datetime.timedelta(seconds=SILENCE)
@@ -191,13 +192,17 @@ def lead(options: argparse.Namespace) -> int:
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # all of them are on this machine
     context = multiprocessing.get_context("fork")
     trainer = Trainer(options)  # all begin with the same model
+    try:
+        datasets = {node: FileDataset(options.data, decode, node=node) for node in options.nodes}
+    except HoldfastError as error:
+        raise SystemExit(str(error)) from None
     crew = {}
     try:
         with tempfile.TemporaryDirectory() as meet:
-            for node in options.nodes:
+            for node, dataset in datasets.items():
                 ours, theirs = context.Pipe()
                 inherited = [ours, *(pipe for _, pipe in crew.values())]
-                arguments = (node, trainer, options.data, meet, theirs, inherited)
+                arguments = (trainer, dataset, meet, theirs, inherited)
                 worker = context.Process(target=work, args=arguments)
                 worker.start()
                 theirs.close()

@@ -107,7 +107,11 @@ def _absolute_path(value: Any) -> str:
 
 
 def _directories(value: Any) -> tuple[str, ...]:
-    return tuple(os.path.abspath(part) for part in str(value).split(":") if part)
+    # In TOML a list is the natural way to write several.
+    parts = value if isinstance(value, list | tuple) else str(value).split(":")
+    if not all(isinstance(part, str) for part in parts):
+        raise BadInput(f"{value!r} is not a list of directories; write it like /data:/more")
+    return tuple(os.path.abspath(part) for part in parts if part)
 
 
 def _capacity(value: Any) -> int | None:
@@ -295,7 +299,7 @@ def user_file(environment: Mapping[str, str]) -> Path | None:
 
     base = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     path = Path(base) / "holdfast" / "config.toml"
-    return path if path.is_file() else None
+    return path if _is_file(path) else None
 
 
 def job_file(environment: Mapping[str, str]) -> Path | None:
@@ -304,11 +308,21 @@ def job_file(environment: Mapping[str, str]) -> Path | None:
 
     named = environment.get(PREFIX + "CONFIG")
     if named:
-        if not Path(named).is_file():
+        if not _is_file(Path(named)):
             raise BadInput(f"{PREFIX}CONFIG names {named}, which is not a file")
         return Path(named)
     path = Path("holdfast.toml")
-    return path if path.is_file() else None
+    return path if _is_file(path) else None
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:  # it is not missing: what it says must not go unheard
+        raise BadInput(
+            f"the settings in {path} cannot be read: {error.strerror}; correct that, or name "
+            f"another place by XDG_CONFIG_HOME or {PREFIX}CONFIG"
+        ) from None
 
 
 def _given(values: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,33 @@ def test_a_bad_value_names_its_source(home: Path) -> None:
     (home / "holdfast.toml").write_text("memory = [\n")
     with pytest.raises(BadInput, match="cannot be read as TOML"):
         config.load(environment={})
+
+
+@pytest.mark.parametrize("content", [b"memory = [", b"\xff\xfe", b"session"])
+def test_a_user_s_file_that_is_no_toml_is_a_sentence(home: Path, content: bytes) -> None:
+    (home / "holdfast" / "config.toml").write_bytes(content)
+    with pytest.raises(BadInput, match=r"config\.toml cannot be read as TOML"):
+        config.load(environment={"XDG_CONFIG_HOME": str(home)})
+
+
+def test_a_user_s_file_that_cannot_be_looked_at_is_a_sentence(home: Path) -> None:
+    (home / "holdfast" / "config.toml").write_text('deadline = "3 s"\n')
+    (home / "holdfast").chmod(0)
+    own = os.geteuid()
+    os.seteuid(own or 65534)  # root may look at everything
+    try:
+        with pytest.raises(BadInput, match=r"config\.toml cannot be read: Permission denied"):
+            config.load(environment={"XDG_CONFIG_HOME": str(home)})
+    finally:
+        os.seteuid(own)
+
+
+def test_several_roots_have_colons_between_them_or_are_a_list(home: Path) -> None:
+    (home / "holdfast.toml").write_text('roots = ["/a", "b"]\n')
+    assert config.load(environment={}).config.roots == ("/a", str(home / "b"))
+    assert config.load({"roots": "/a:b"}, environment={}).config.roots == ("/a", str(home / "b"))
+    with pytest.raises(BadInput, match=r"roots .*is not a list of directories"):
+        config.load({"roots": [3]}, environment={})
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from epochs import epoch
+from epochs import SETTINGS, epoch
 
 import holdfast
 from holdfast import errors
@@ -69,6 +69,28 @@ def test_open_gives_a_real_file(
                 with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
                     assert mapped[:] == content
     assert storage.opens() == dict.fromkeys(data, 1)
+
+
+def test_a_file_that_takes_several_deadlines_to_open_is_read_once_from_the_storage(
+    tmp_path: Path,
+) -> None:
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    data = {str(number): os.urandom(2_000_000) for number in range(2)}
+    for name, content in data.items():
+        (slow / name).write_bytes(content)
+    settings = {**SETTINGS, "deadline": "0.5 s", "file_deadline": "0.3 s"}
+    with (
+        Storage(slow, tmp_path / "at", nodes=2, bandwidth="2 MB/s") as storage,
+        holdfast.local_cluster(nodes=2, storage=storage, **settings) as cluster,
+        cluster.connect() as job,
+    ):
+        files = job.files(storage.at)
+        for name, content in data.items():
+            with files.open(name) as file:
+                assert file.read() == content
+        assert storage.opens() == dict.fromkeys(data, 1)
+        assert storage.opens(HOST) == {}
 
 
 def test_open_as_text_and_never_for_writing(

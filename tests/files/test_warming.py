@@ -104,3 +104,14 @@ def test_the_commands(
     assert wrong.returncode == 2
     assert "is not a directory" in wrong.stderr
     assert "Traceback" not in wrong.stderr
+
+
+def test_warm_says_so_when_no_agent_answers(
+    cluster: holdfast.LocalCluster, storage: Storage, data: dict[str, bytes]
+) -> None:
+    for node in range(4):
+        cluster.kill(node)
+    done = command(cluster, "warm", str(storage.at))
+    assert done.returncode != 0
+    assert done.stderr == "holdfast: no agent answered; `holdfast status` shows them\n"
+    assert storage.opens() == {}

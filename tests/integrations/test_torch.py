@@ -81,6 +81,28 @@ def test_a_program_trains_the_same_under_holdfast_run_and_the_storage_is_read_on
     assert storage.opens() == dict.fromkeys(samples, 1)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "there are no samples in {}; --make {} makes some\n"),
+        (("--nodes", "node-0"), "no session 'none' in {}; `holdfast up` starts one\n"),
+    ],
+)
+def test_the_example_names_a_mistake_in_a_sentence(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    tmp_path.chmod(0o700)
+    ran = subprocess.run(
+        [sys.executable, TRAIN, tmp_path, *arguments],
+        env=os.environ | {"HOLDFAST_SESSION": "none", "HOLDFAST_RUN_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=WITHIN,
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == said.format(tmp_path, tmp_path)
+
+
 def test_spawned_workers_read_the_data_set_of_files(
     samples: list[str], storage: Storage, options: dict[str, Any]
 ) -> None:

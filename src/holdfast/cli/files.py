@@ -20,6 +20,7 @@ from rich.progress import (
 from ..cluster import session as sessions
 from ..cluster.peers import Peers
 from ..config import Config
+from ..errors import Unavailable
 from ..files import Files, broadcasting, refreshing
 from ..files.warming import Warmed
 from ..job import Job
@@ -47,15 +48,18 @@ def warm(
         _broadcast(config, directory, as_json=as_json)
         return
     with Job(sessions.directory(config), config) as job:
-        total = _warm(job.files(directory, copies=copies), parallel, quiet=as_json)
+        files = job.files(directory, copies=copies)
+        total = _warm(files, parallel, quiet=as_json)
+        if files.stats().failures and not total.cached:
+            raise Unavailable("no agent answered; `holdfast status` shows them")
     if as_json:
         print_json(total)
         return
     print(f"{total.cached} files are cached, {format_size(total.bytes)}.")
     if total.left_out:
         print(
-            f"{total.left_out} were left out: too large, too young (file_settled), not regular or "
-            "unreadable. They are read from the storage."
+            f"{total.left_out} were left out: too large, too young (file_settled), not regular, "
+            "unreadable, or their agents failed. They are read from the storage."
         )
 
 

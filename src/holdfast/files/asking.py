@@ -22,6 +22,8 @@ Ask = Callable[[str, float, bool], T]
 POLICIES = ("abort", "redirect", "recache")
 #: So many owners are tried one after the other before the shared file system itself.
 TRIED = 4
+#: An agent that lives and reads a large file may take so many deadlines; the shim has the same.
+_MOST_DEADLINES = 10
 #: How often the view is asked for while files are read, in seconds.
 _LOOK_EVERY = 1.0
 
@@ -93,19 +95,32 @@ class Asking:
             if owner and not self._lives(owner[0]) and self._gives_up(owner[0], None):
                 member = None
             if member is not None and self._trusts(member):
-                # It answers when it has the whole file, and large ones take their time.
-                return self._try(member, ask, deadline=self._peers.deadline)
+                return self._patiently(member, ask)
         except (NotCached, Damaged):
             pass
         except TryAgain as error:
-            if member is not None and member == routing.member_at(error):
-                self._peers.refresh()  # asks it for its view; it is avoided if it is silent
-                if routing.avoids(member, time.monotonic()):
-                    self._blame(member, error)
+            if member is not None and member == routing.member_at(error) and self._silent(member):
+                self._blame(member, error)
             if self._on_failure == "abort":
                 raise
         self.count(shared=1)
         return source()
+
+    def _patiently(self, member: Member, ask: Ask[T]) -> T:
+        """Ask our own agent, which answers when it has the whole file: again while it lives."""
+        left = _MOST_DEADLINES
+        while True:
+            try:
+                return self._try(member, ask, deadline=self._peers.deadline)
+            except DeadlineMissed:
+                left -= 1
+                if not left or self._silent(member):
+                    raise
+
+    def _silent(self, member: Member) -> bool:
+        """Whether an agent does not even tell its view; then it is avoided for a while."""
+        self._peers.refresh()
+        return self._peers.routing.avoids(member, time.monotonic())
 
     def _owners(self, name: bytes) -> list[Member]:
         """Return who owns a file, and who would if those before failed."""
