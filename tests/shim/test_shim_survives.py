@@ -131,20 +131,6 @@ for number in range(30):
     assert runs(shell, program) == {}
 
 
-def test_signal_handlers_that_open_files(shell: Shell) -> None:
-    program = """
-seen = 0
-def handler(*_):
-    global seen
-    seen += 1; check(seen)
-signal.signal(signal.SIGALRM, handler)
-signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
-for number in range(3000): check(number)
-signal.setitimer(signal.ITIMER_REAL, 0)
-assert seen > 10"""
-    assert runs(shell, program) == {}
-
-
 def test_numbers_are_as_low_as_without_it(shell: Shell) -> None:
     program = """
 first = os.open("/dev/null", os.O_RDONLY)
