@@ -72,6 +72,22 @@ def test_a_directory_that_is_renamed_takes_all_below_along(
     }
 
 
+def test_a_temporary_file_puts_nothing_else_in_its_directory_out(
+    shell: Shell, other: Shell, storage: Storage
+) -> None:
+    shell.warm()
+    before = read_all(other)
+    program = """$PYTHON - $ROOT <<'END'
+import sys, tempfile
+# It asks for a file without a name first, by the name of the directory.
+with tempfile.TemporaryFile(dir=sys.argv[1] + "/d0") as file: file.write(b"for a while")
+END
+"""
+    assert shell.shimmed(program)[:3] == (0, b"", b"")
+    assert read_all(other) == before
+    assert storage.opens(1) == {}
+
+
 def test_a_name_that_leads_into_the_root_counts_as_the_file_itself(
     shell: Shell, other: Shell, tmp_path: Path
 ) -> None:
