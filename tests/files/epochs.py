@@ -14,6 +14,7 @@ from holdfast.files import Files
 SETTINGS = {
     "probe_period": "0.1 s",
     "file_settled": "0 s",
+    "file_strikes": "2",
     "file_tier": "memory",
     "memory": "256 MiB",
     "disk": "256 MiB",

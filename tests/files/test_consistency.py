@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -217,14 +216,14 @@ def test_an_error_of_the_storage_is_the_program_s_and_passes(
     assert storage.opens() == {}
 
 
-def test_a_hundred_thousand_files_in_one_directory(
+def test_a_hundred_thousand_files_in_one_directory_are_listed_and_read_like_others(
     job: holdfast.Job, storage: Storage, backing: Path
 ) -> None:
     (backing / "many").mkdir()
     for number in range(100_000):
         os.close(os.open(backing / f"many/{number}", os.O_WRONLY | os.O_CREAT, 0o600))
     files = job.files(storage.at)
-    start = time.monotonic()
     assert len(files.listdir("many")) == 100_000
-    assert files.read("many/77777") == b""
-    assert time.monotonic() - start < 60
+    for _ in range(2):
+        assert files.read("many/77777") == b""
+    assert storage.opens() == {"many/77777": 1}

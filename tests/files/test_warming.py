@@ -98,7 +98,16 @@ def test_the_commands(
     status = json.loads(command(cluster, "status", "--json").stdout)
     assert sum(node["files"]["files"] for node in status["nodes"]) == len(data)
     assert sum(node["files"]["from_storage"] for node in status["nodes"]) == len(data) + 1
-    assert "files" in command(cluster, "status").stdout
+    before = {node["node"]: node["files"] for node in status["nodes"]}
+    files.read("part-1/004")
+    status = json.loads(command(cluster, "status", "--json").stdout)
+    after = {node["node"]: node["files"] for node in status["nodes"]}
+    [served] = [name for name in after if after[name] != before[name]]  # and no other
+    kind = "local" if served == job.node else "remote"
+    assert after[served] == before[served] | {kind: before[served][kind] + 1}
+    shown = command(cluster, "status").stdout
+    for column in ("files", "bytes", "local", "remote", "from storage", "failures"):
+        assert column in shown
 
     wrong = command(cluster, "warm", str(storage.at / "missing"))
     assert wrong.returncode == 2

@@ -7,12 +7,14 @@ import random
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from preloaded import SETTINGS, WITHIN, Shell
 
 import holdfast
+from holdfast.cluster import session as sessions
 from holdfast.cluster.contacts import Contacts
 from holdfast.cluster.storage import Storage
 from holdfast.cluster.survey import survey
@@ -309,11 +311,49 @@ def test_copies_of_this_node_are_opened_without_asking_its_agent(shell: Shell) -
     assert own <= local < own * rounds / 4
 
 
+def test_a_copy_of_this_node_that_went_bad_is_found_by_the_scrub_and_read_again(
+    shell: Shell,
+) -> None:
+    shell.warm()
+    read = "cd $ROOT && sha256sum *"
+    plain = shell.plain(read)
+    for _ in range(2):  # so that programs open them by their names
+        assert shell.shimmed(read) == plain
+    [agent] = [
+        one for one in sessions.agents(shell.cluster.directory) if one.member.node == "node-0"
+    ]
+    spoilt = [path for path in Path(agent.tiers.memory_dir).iterdir() if path.stat().st_size > 1000]
+    assert spoilt
+    for path in spoilt:
+        info = path.stat()
+        path.chmod(0o600)
+        with open(path, "r+b") as file:
+            file.seek(500)
+            byte = file.read(1)[0]
+            file.seek(500)
+            file.write(bytes([byte ^ 1]))
+        os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))  # as a disk that forgets leaves it
+        path.chmod(0o400)
+    end = time.monotonic() + WITHIN
+    while counters(shell)["damaged"] < len(spoilt):
+        assert time.monotonic() < end, "the scrub did not find them"
+        time.sleep(0.1)
+    assert counters(shell)["damaged"] == len(spoilt)
+    shell.storage.reset()
+    for _ in range(2):
+        assert shell.shimmed(read) == plain
+    assert list(shell.storage.opens().values()) == [1] * len(spoilt)  # read again, once each
+
+
 def passed(shell: Shell) -> tuple[int, int]:
+    return counters(shell)["file_local"], counters(shell)["file_fetched"]
+
+
+def counters(shell: Shell) -> dict[str, int]:
     contacts = Contacts(shell.cluster.directory, 5.0)
     try:
         [one] = [one for one in survey(contacts).nodes if one.node == "node-0"]
-        return one.counters["file_local"], one.counters["file_fetched"]
+        return one.counters
     finally:
         contacts.client.close()
 
