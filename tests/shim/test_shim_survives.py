@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -376,15 +377,21 @@ def test_what_changes_while_an_agent_is_stopped_is_seen_by_its_programs(
     shell.cluster.resume(0)
 
 
-def test_a_stopped_agent_costs_one_deadline_and_a_killed_one_nothing(shell: Shell) -> None:
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+@pytest.mark.parametrize(("failed", "deadlines"), [("stopped", 1), ("killed", 0)])
+def test_a_stopped_agent_costs_one_deadline_and_a_killed_one_none(
+    shell: Shell, failed: str, deadlines: int
+) -> None:
     shell.warm()
     program = in_python("for number in range(files): check(number)\nprint('done')")
-    shell.cluster.stop(0)
-    ran = shell.shimmed(program)
+    (shell.cluster.stop if failed == "stopped" else shell.cluster.kill)(0)
+    ran = shell.shimmed(program.replace("$PYTHON", "strace -f -o waits -e ppoll $PYTHON"))
     assert ran[:3] == (0, b"done\n", b"")
-    assert shell.storage.opens(0)  # the programs themselves
-    shell.cluster.kill(0)
-    assert shell.shimmed(program)[:3] == (0, b"done\n", b"")
+    assert len(shell.storage.opens(0)) == FILES  # by the programs themselves
+    waits: bytes = ran.made["waits"][2]  # type: ignore[index]
+    assert waits.count(b"(Timeout)") <= deadlines
+    if failed == "stopped":
+        shell.cluster.resume(0)
 
 
 def test_an_agent_killed_between_two_reads_of_a_file(shell: Shell) -> None:
