@@ -84,10 +84,12 @@ def _opened(orders: Orders, directory: Path) -> tuple[float | None, list[str]]:
     if shutil.which("strace") is None:
         return None, ["Files were not counted: install Debian's strace (`scripts/packages bench`)."]
     trace = directory / "trace"
-    strace = ["strace", "-f", "-e", "trace=open,openat,openat2", "-o", str(trace)]
+    strace = ["strace", "-f", "-e", "trace=open,openat,openat2,write", "-o", str(trace)]
 
     def count() -> int:
-        return len(_OPENED.findall(trace.read_text(errors="replace")))
+        # An agent that has said that it is ready opens more, while we read.
+        until_ready = trace.read_text(errors="replace").partition("write(1, ")[0]
+        return len(_OPENED.findall(until_ready))
 
     subprocess.run([*strace, *_BARE], check=True)
     bare = count()

@@ -1,0 +1,97 @@
+"""The agent's loop: it answers calls, takes events of the core, and does what is due."""
+
+from __future__ import annotations
+
+import select
+import sys
+import time
+
+import msgspec
+
+from .. import _core
+from ..cluster.messages import AgentStatus
+from ..cluster.settings import Orders
+from ..membership.view import Member
+from .control import Control
+from .faults import Faults
+from .members import Members
+from .services import Services, offered
+
+#: An agent that nobody introduces to the others ends, in seconds.
+_JOIN_WITHIN = 60.0
+#: Saying that it goes may take an agent that long.
+_FAREWELL_WITHIN = 0.3
+
+
+def serve(core: _core.Agent, orders: Orders, member: Member, wake: int) -> bool:
+    """Take part until told to stop, also by `wake`, or until whoever started us is gone (True)."""
+    stopping = False
+
+    def stop() -> None:
+        nonlocal stopping
+        stopping = True
+
+    members = Members(core, member, orders.config)
+    services = Services()
+    control = Control(core, members, stop)
+    services.register(control)
+    services.register(members)
+    services.register(Faults(core))
+    for service in offered(core, member):
+        services.register(service)
+    poll = select.poll()
+    poll.register(core.fileno(), select.POLLIN)
+    poll.register(wake, select.POLLIN)
+    if orders.lifeline:
+        poll.register(sys.stdin.fileno(), select.POLLIN)
+    if orders.config.metrics_port:
+        _offer_metrics(orders, member)
+    end = time.monotonic() + _JOIN_WITHIN
+    while not stopping and not members.superseded():
+        ready = {descriptor for descriptor, _ in poll.poll(1000 * members.until_tick())}
+        stopping |= wake in ready
+        if sys.stdin.fileno() in ready or (not members.joined and time.monotonic() > end):
+            return True  # perhaps before the session was complete
+        if core.fileno() in ready:
+            services.answer_waiting(core)
+        members.take_events()  # an expected answer to a probe makes nothing readable
+        if not members.until_tick():
+            members.tick()
+    for descriptor in (wake, *([sys.stdin.fileno()] if orders.lifeline else ())):
+        poll.unregister(descriptor)
+    members.leave()
+    end = time.monotonic() + _FAREWELL_WITHIN
+    while members.talks() and time.monotonic() < end:
+        poll.poll(1000 * _FAREWELL_WITHIN)
+        members.take_events()
+    if orders.config.metrics_file:
+        _write_metrics(orders.config.metrics_file, control)
+    return False
+
+
+def _offer_metrics(orders: Orders, member: Member) -> None:
+    """Answer scrapes from a thread, which asks the loop like everybody else."""
+    from . import metrics  # noqa: PLC0415 - few want it
+
+    client = _core.Client(bytes.fromhex(orders.job_key))
+
+    def text() -> str:
+        answer = client.call(member.socket, "agent", "status", b"")
+        return metrics.render(msgspec.msgpack.decode(answer, type=AgentStatus))
+
+    port = orders.config.metrics_port + orders.index
+    try:
+        metrics.serve(port, text)
+    except OSError as error:
+        print(f"no metrics on port {port}: {error.strerror}", file=sys.stderr, flush=True)
+
+
+def _write_metrics(path: str, control: Control) -> None:
+    from . import metrics  # noqa: PLC0415
+
+    status = control.status()
+    try:
+        with open(path.replace("{node}", status.node), "w") as file:
+            file.write(metrics.render(status))
+    except OSError as error:
+        print(f"no metrics in {path}: {error.strerror}", file=sys.stderr, flush=True)
