@@ -48,6 +48,7 @@ SelectType=select/cons_tres
 ProctrackType=proctrack/pgid
 TaskPlugin=task/none
 TaskProlog={directory}/prolog
+TopologyPlugin=topology/tree
 MpiDefault=none
 ReturnToService=0
 MessageTimeout=5
@@ -55,6 +56,11 @@ KillWait=5
 PartitionName=all Nodes=ALL Default=YES State=UP
 """
 NODE = "NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=2 RealMemory=2000\n"
+#: The first two nodes share a switch, and so do all others.
+TOPOLOGY = """SwitchName=left Nodes=node[1-2]
+SwitchName=right Nodes=node[3-{nodes}]
+SwitchName=top Switches=left,right
+"""
 #: Some nodes have no working Python.
 PROLOG = """#!/bin/sh
 [ -e {directory}/broken-$SLURMD_NODENAME ] && echo export PYTHONHOME=/nowhere
@@ -227,6 +233,7 @@ class Supervisor:
             (directory / node).mkdir()
         (directory / "state").mkdir()
         (directory / "slurm.conf").write_text(text)
+        (directory / "topology.conf").write_text(TOPOLOGY.format(nodes=len(nodes)))
         (directory / "prolog").write_text(PROLOG.format(directory=directory))
         (directory / "prolog").chmod(0o755)
         (directory / "munge.key").touch(0o600)

@@ -73,6 +73,8 @@ def test_a_job_has_an_agent_on_every_node_and_nothing_when_it_is_down(
     assert f"Found Slurm job {job['SLURM_JOB_ID']} with 4 nodes: SLURM_JOB_ID is set." in said
     assert "4 agents are up" in said
     assert states(job) == dict.fromkeys(slurm.nodes, "up")
+    racks = [node["rack"] for node in json.loads(run(job, HOLDFAST, "status", "--json"))["nodes"]]
+    assert racks == ["top.left", "top.left", "top.right", "top.right"]  # Slurm's switches
     answers = client(job, "put-and-get")
     assert sorted(answer["through"] for answer in answers) == slurm.nodes
     assert all(answer["through"] == answer["on"] for answer in answers)
