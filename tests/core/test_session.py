@@ -54,7 +54,10 @@ def test_up_connect_status_down(session: str) -> None:
     assert status["window"] > 0
     assert [node["tiers"]["memory"]["objects"] for node in status["nodes"]] == [1, 1]
     assert sum(node["counters"]["puts"] for node in status["nodes"]) == 2
-    assert "node-1" in run("status")
+    shown = run("status")
+    assert "node-1" in shown
+    assert "No object is below its copies." in shown
+    assert "Window after a death" in shown
     assert "has ended" in run("down")
     assert "`holdfast up` starts one" in run("status", code=3)
     assert "nothing to end" in run("down", code=3)
@@ -76,6 +79,7 @@ def test_what_a_crash_left_is_cleaned_up_at_the_next_start(session: str) -> None
     assert all(os.listdir(agent.tiers.memory_dir) for agent in agents)
     status = json.loads(run("status", "--json"))
     assert [node["answer"] for node in status["nodes"]] == ["gone", "gone"]
+    assert "No agent answers" in run("status")
     assert "ended unexpectedly" in run("up", "--nodes", "2")
     assert [node["answer"] for node in json.loads(run("status", "--json"))["nodes"]] == ["up", "up"]
 

@@ -19,6 +19,7 @@ import pytest
 import holdfast
 
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
+STATES = ("alive", "suspect", "lost")
 TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
@@ -133,6 +134,10 @@ def test_metrics_are_on_a_port_and_at_the_end_in_a_file(tmp_path: Path) -> None:
             assert families["holdfast_tier_bytes"][f'{node},tier="memory"'] == 100_000
             assert families["holdfast_puts"][node] == 1
             assert families["holdfast_restoring_below"][node] == 0
+            members = {s: families["holdfast_members"][f'{node},state="{s}"'] for s in STATES}
+            assert members == {"alive": 2, "suspect": 0, "lost": 0}
+            assert families["holdfast_incarnation"][node] == 0
+            assert families["holdfast_detection_seconds"][node] > 0
         assert not list(tmp_path.iterdir())  # not before the end
     at_the_end = {path.name: parse(path.read_text()) for path in tmp_path.iterdir()}
     assert set(at_the_end) == {"node-0.prom", "node-1.prom"}

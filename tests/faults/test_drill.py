@@ -77,6 +77,8 @@ def test_an_agent_is_stopped_in_the_middle_of_a_put_and_goes_on(session: None) -
     assert report.faults[0].happened is not None
     assert report.requests.missing == 0
     assert condition(2) == "stopped"
+    said = run("drill", "stop", "2", exit_code=2)
+    assert "node 2 is stopped, not running; nothing was done" in said
     said = run("drill", "kill", "2", "--at", "get", exit_code=2)
     assert "the agent of node 2 is stopped, and gets to no stage" in said
     text = run("drill", "resume", "2")
@@ -100,10 +102,10 @@ def test_a_network_is_cut_and_healed() -> None:
         assert [one.fault for one in report.faults] == ["cut(first=(0,), second=(1, 2))"]
         assert report.agreed_after is not None  # on either side
         assert report.requests.wrong == 0
+        assert drill("kill", "1").agreed_after is not None  # while the cut lasts
         healed = drill("heal")
         assert healed.whole_after is not None
         assert healed.requests.missing == 0
-        drill("kill", "1")
         drill("restart", "1")
         with holdfast.connect() as job:
             job.objects.put("key", b"bytes", copies=3)

@@ -94,9 +94,12 @@ def test_a_one_way_cut_stops_one_direction_and_healing_heals(
     three.cut(0, 1)
     assert pairs(talkers) == ALL - {(0, 1)}
     three.cut(2, 1)
+    three.lose(1, 0, 0.001)
     assert pairs(talkers) == ALL - {(0, 1), (2, 1)}
+    assert three.cuts() == {(0, 1), (2, 1)}
     three.heal()
     assert pairs(talkers) == ALL
+    assert three.cuts() == set()
     three.heal()  # nothing to heal
 
 

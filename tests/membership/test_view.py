@@ -91,6 +91,9 @@ def test_everybody_is_live_or_lost_and_one_member_of_a_node_lives_at_most(
     view = View(heard)
     live, lost = view.live(), view.lost()
     assert sorted(m.number for m in live + lost) == sorted(e.member.number for e in view.entries())
+    suspects = [e for e in view.entries() if e.member in live and e.state is State.SUSPECT]
+    counts = {"alive": len(live) - len(suspects), "suspect": len(suspects), "lost": len(lost)}
+    assert view.states() == counts
     assert [m.node for m in live] == sorted({m.node for m in live})
     latest: dict[str, Member] = {}
     for known in view.entries():

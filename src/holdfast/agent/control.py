@@ -62,4 +62,6 @@ class Control:
             members.detection(),
             members.settings.restore_rate,
             FileStatus(*self._core.files()),
+            members.view.states(),
+            members.incarnation,
         )

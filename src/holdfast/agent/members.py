@@ -58,7 +58,7 @@ class Members:
             _AT_ONCE * settings.probe_period,
         )
         self._identity = 0
-        self._incarnation = 0
+        self.incarnation = 0
         self._news: list[Entry] = []  # that answers to probes carry
         self._next_ticket = 0
         self._ticks = 0
@@ -183,8 +183,8 @@ class Members:
     def _was_away(self) -> None:
         """Files may have changed while we were taken for dead and told nothing."""
         own = self.view.get(self.me.number)
-        if own is not None and own.incarnation != self._incarnation:
-            self._incarnation = own.incarnation
+        if own is not None and own.incarnation != self.incarnation:
+            self.incarnation = own.incarnation
             self._core.distrust_files()
 
     def _place(self) -> None:

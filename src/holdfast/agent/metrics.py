@@ -25,6 +25,10 @@ def render(status: AgentStatus) -> str:
     for name in ("objects", "bytes", "occupied", "reserved", "capacity"):
         samples = [(f'{label},tier="{tier}"', usage[name]) for tier, usage in status.tiers.items()]
         lines += _family(f"tier_{name}", "gauge", samples)
+    states = [(f'{label},state="{state}"', count) for state, count in status.members.items()]
+    lines += _family("members", "gauge", states)
+    lines += _family("incarnation", "gauge", [(label, status.incarnation)])
+    lines += _family("detection_seconds", "gauge", [(label, status.detection)])
     restoring = status.restoring
     for name in ("lacking", "lacking_bytes", "unmet", "conflicts", "waits", "below"):
         lines += _family(f"restoring_{name}", "gauge", [(label, getattr(restoring, name))])

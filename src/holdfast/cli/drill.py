@@ -75,7 +75,7 @@ def stop(
 ) -> None:
     """Stop an agent: it lives and answers nothing (SIGSTOP)."""
     drill = _Drill(configure(settings, session=session), within)
-    drill.run(Faults().stop(drill.node(node), at, after), as_json)
+    drill.run(Faults().stop(drill.node(node, must_be="running"), at, after), as_json)
 
 
 @app.command()

@@ -67,11 +67,15 @@ def _look(config: Config) -> Report:
 
 def _show(report: Report) -> Group:
     lines: list[RenderableType] = [_table(report)]
+    if not report.views:
+        return Group(*lines, "No agent answers.")
     if report.views > 1:
         lines.append(f"The agents have {report.views} different views; they are merging them.")
     if report.below:
         missing = format_size(report.lacking_bytes)
         lines.append(f"{report.below} objects are below their copies, {missing} to restore.")
+    else:
+        lines.append("No object is below its copies.")
     if report.waits:
         left = format_time(report.waits)
         lines.append(f"Many nodes vanished at once: restoring waits for them, {left} more.")

@@ -115,12 +115,22 @@ def ip(*lines: str, namespace: str = "") -> None:
 
 def nft(namespace: str, *lines: str) -> None:
     """Run commands of `nft` in a network."""
-    _feed(["nsenter", f"--net={NAMESPACES / namespace}", "--", "nft", "-f", "-"], lines)
+    _feed([*_nft(namespace), "-f", "-"], lines)
 
 
-def _feed(command: Sequence[str], lines: Sequence[str]) -> None:
+def rules(namespace: str) -> str:
+    """Return what `nft` was told in a network, as it tells it."""
+    return _feed([*_nft(namespace), "list", "ruleset"], ())
+
+
+def _nft(namespace: str) -> list[str]:
+    return ["nsenter", f"--net={NAMESPACES / namespace}", "--", "nft"]
+
+
+def _feed(command: Sequence[str], lines: Sequence[str]) -> str:
     text = "".join(f"{line}\n" for line in lines)
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         reason = " ".join(done.stderr.split())
-        raise HoldfastError(f"the network could not be changed ({'; '.join(lines)}): {reason}")
+        raise HoldfastError(f"`{' '.join(command)}` failed ({'; '.join(lines)}): {reason}")
+    return done.stdout

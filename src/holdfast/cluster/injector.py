@@ -103,7 +103,8 @@ class Injection:
         self._settle_within = settle_within
         self._armed: dict[int, tuple[Kill | Stop, Outcome]] = {}  # by node
         self._relays: dict[int, Relay] = {}
-        self.cuts: set[tuple[int, int]] = set()  # from, to
+        #: From, to; an earlier plan may have left some.
+        self.cuts = victims.networks.cuts() if victims.networks else set()
         self._under_way = threading.Event()
         self._given_up = threading.Event()
         self._error: BaseException | None = None

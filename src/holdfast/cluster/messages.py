@@ -47,3 +47,5 @@ class AgentStatus(msgspec.Struct, frozen=True):
     detection: float  # how long a death goes unnoticed as a rule, in seconds
     restore_rate: int
     files: FileStatus
+    members: dict[str, int]  # of its view: how many are alive, suspect, or lost
+    incarnation: int

@@ -110,6 +110,15 @@ class Networks(msgspec.Struct, frozen=True):
         for node in range(self.nodes):
             nft(self._namespace(node), "flush chain inet holdfast input")
 
+    def cuts(self) -> set[tuple[int, int]]:
+        """Return the cuts that are in force, whoever made them: from, to."""
+        cut = re.compile(rf"ip saddr {re.escape(self._subnet)}\.(\d+) drop$", re.MULTILINE)
+        return {
+            (int(source) - 1, target)
+            for target in range(self.nodes)
+            for source in cut.findall(bridges.rules(self._namespace(target)))
+        }
+
     def remove(self) -> None:
         """Remove all; agents in there must have ended."""
         bridges.remove(self.name)

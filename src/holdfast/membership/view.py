@@ -141,6 +141,11 @@ class View:
         lost = (entry.member for entry in map(self.get, self._gone) if entry)
         return sorted(lost, key=lambda m: (m.node, m.started, m.number))
 
+    def states(self) -> dict[str, int]:
+        """Count the members that are alive, suspect, or lost."""
+        suspects = sum(self.is_live(e.member) for e in self._all() if e.state is State.SUSPECT)
+        return {"alive": self.size - suspects, "suspect": suspects, "lost": len(self._gone)}
+
     def node(self, name: str) -> Member | None:
         """Return the live member of node `name`."""
         member = self.latest(name)

@@ -118,5 +118,7 @@ class Slurm(Alone):
         except subprocess.TimeoutExpired:
             raise HoldfastError(f"`{name}` did not answer within {_ASK_WITHIN:g} s") from None
         if done.returncode != 0:
-            raise HoldfastError(f"`{' '.join(command)}` failed: {done.stderr.strip()}")
+            raise HoldfastError(
+                f"`{' '.join(command)}` failed: {telling(done.stderr.splitlines())}"
+            )
         return done.stdout.strip()
