@@ -158,6 +158,8 @@ def test_rule_4_a_put_is_refused_by_whoever_sees_other_owners(
         put(client, chain, b"other", b"bytes")
     assert isinstance(caught.value, errors.TryAgain)
     assert all(node.core.tiers()["memory"]["objects"] == 1 for node in nodes)
+    # Gets are never refused, whoever owns what.
+    assert [client.get(node.address, b"key") for node in nodes] == [b"bytes"] * 3
     with pytest.raises(errors.BadInput, match="the address of each"):
         client.put([nodes[0].address], [], b"key", b"bytes")
     with pytest.raises(errors.BadInput, match="owners"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -61,15 +62,41 @@ def owners(job: holdfast.Job, key: str) -> set[str]:
     return {member.node for member in job._peers.routing.owners.of(key.encode(), 2)}
 
 
-def test_both_sides_of_a_cut_believe_the_other_dead_until_it_is_healed(three: Networks) -> None:
-    plan = Faults().cut(0, (1, 2)).settle().heal().settle()
-    with (
-        holdfast.local_cluster(nodes=3, networks=three, memory="64 MiB", **TIMERS) as agents,
-        agents.connect() as job,
-    ):
-        job.objects.put("key", b"bytes", copies=2)
-        inject(plan, agents).run()
-        assert job.objects.get("key") == b"bytes"
+def test_rule_10_both_sides_of_a_cut_read_and_put_and_healing_is_a_union(three: Networks) -> None:
+    with holdfast.local_cluster(nodes=3, networks=three, memory="64 MiB", **TIMERS) as agents:
+        with agents.connect() as job:
+            for key in ("before", "dropped"):
+                job.objects.put(key, b"bytes of " + key.encode(), copies=3)
+        inject(Faults().cut(0, (1, 2)).settle(), agents).run()
+        with agents.connect(0) as left, agents.connect(1) as right:
+            assert left.nodes == ["node-0"]
+            assert right.nodes == ["node-1", "node-2"]
+            left.objects.put("left", b"bytes of left", copies=1)
+            right.objects.put("right", b"bytes of right", copies=2)
+            right.objects.drop("dropped")
+            for job in (left, right):
+                assert job.objects.get("before") == b"bytes of before"
+            assert left.objects.get("dropped") == b"bytes of dropped"  # it cannot know
+            with pytest.raises(errors.Unavailable, match=r"node-1 \(lost\), node-2 \(lost\)"):
+                left.objects.get("right")
+        inject(Faults().heal().settle(), agents).run()
+        for node in range(3):
+            with agents.connect(node) as job:
+                assert job.nodes == ["node-0", "node-1", "node-2"]
+                for key in ("before", "left", "right"):
+                    assert get(job, key) == b"bytes of " + key.encode()
+                wait_until_dropped(job, "dropped")
+
+
+def wait_until_dropped(job: holdfast.Job, key: str) -> None:
+    """Wait until the node that we go through has heard of the drop."""
+    end = time.monotonic() + 30
+    while True:
+        try:
+            job.objects.get(key)
+        except errors.Dropped:
+            return
+        assert time.monotonic() < end, "it is still there"
 
 
 def test_a_lossy_and_slow_network_costs_time_and_nothing_else(three: Networks) -> None:

@@ -85,7 +85,7 @@ TEST_CASE("a full tier refuses clearly, and evicts nothing in vain") {
     CHECK(place.store->counters().refused_full == 2);
 }
 
-TEST_CASE("only what has a source and no pin is evicted") {
+TEST_CASE("rule 10: only what has a source and no pin is evicted") {
     StoreDir place(1 << 20);
     std::string bytes = random_bytes(256 << 10, 1);
     REQUIRE(put_as(*place.store, {.key = "own"}, bytes).ok());

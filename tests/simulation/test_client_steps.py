@@ -52,6 +52,22 @@ class Driven:
         return [step.member.node for step in self.done if isinstance(step, Look)]
 
 
+def test_rule_7_owners_are_asked_in_order_then_every_member() -> None:
+    driven = Driven(entries(9))
+
+    def missing(step: Step) -> bool:
+        if isinstance(step, Look):
+            raise NotFound("not here")
+        return False
+
+    with pytest.raises(NotFound):
+        driven.drive(driven.client.find(KEY), missing)
+    owners = [member.node for member in driven.routing.owners.of(KEY, 4)]
+    asked = driven.looked()
+    assert asked[:4] == owners
+    assert sorted(asked[:9]) == [f"n{i}" for i in range(9)]
+
+
 def test_what_moved_to_its_owners_while_others_were_asked_is_found() -> None:
     driven = Driven(entries(5))
     owner = driven.routing.owners.of(KEY, 1)[0].node
@@ -67,7 +83,7 @@ def test_what_moved_to_its_owners_while_others_were_asked_is_found() -> None:
     assert sorted(driven.looked()[:5]) == [f"n{i}" for i in range(5)]
 
 
-def test_not_found_only_if_nobody_was_lost_and_everybody_answered() -> None:
+def test_rule_7_not_found_only_if_nobody_was_lost_and_everybody_answered() -> None:
     def missing(step: Step) -> bool:
         if isinstance(step, Look):
             raise NotFound("not here")
