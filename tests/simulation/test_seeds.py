@@ -8,11 +8,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from holdfast.simulation.planted import PLANTED
 from holdfast.simulation.run import run
-from holdfast.simulation.scenario import draw
+from holdfast.simulation.scenario import Scenario, draw
 
 
 def simulate(*options: str, hash_seed: str = "0") -> subprocess.Popen[str]:
@@ -71,18 +72,46 @@ def test_a_seed_is_one_course_of_events() -> None:
     assert len(traces) == 3
 
 
+#: Which promise a planted bug is seen to break first.
+BREAKS = {
+    "no-fence": "dropping is final",
+    "unconfirmed-trim": "durable",
+    "lost-tombstone": "dropping is final",
+    "unmerged-tombstones": "dropping is final",
+    "early-acknowledgement": "acknowledged",
+    "no-limit": "capacity",
+    "no-restoring": "exactly r copies",
+    "chatter": "messages",
+}
+
+
 @pytest.mark.parametrize("bug", PLANTED)
 def test_planted_bugs_are_found(bug: str) -> None:
     process = simulate("--seeds", "250", "--plant", bug)
     printed, _ = process.communicate(timeout=100)
     assert process.returncode == 1, f"{bug} was not found: {printed}"
     broken, replay = printed.splitlines()[-2:]
-    assert broken.startswith("broken: ")
+    assert broken.startswith(f"broken: {BREAKS[bug]}: ")
     again = subprocess.run(
         [sys.executable, *replay.split()[1:]], capture_output=True, text=True, timeout=100
     )
     assert again.returncode == 1
     assert again.stdout == printed
+
+
+class Impatient(Scenario, frozen=True):
+    """A cluster that is promised to be faster than messages are."""
+
+    @property
+    def deadlines(self) -> dict[str, float]:
+        return dict.fromkeys(("get", "put", "drop"), 0.0001)
+
+
+def test_a_call_that_takes_too_long_is_found() -> None:
+    scenario = draw(1)
+    assert not run(scenario).violation
+    outcome = run(Impatient(**msgspec.structs.asdict(scenario)))
+    assert outcome.violation.startswith("deadlines: ")
 
 
 def test_bad_options_are_refused_in_a_sentence() -> None:

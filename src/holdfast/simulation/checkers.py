@@ -121,11 +121,16 @@ class Checkers:
     # ---- what the stores hold ------------------------------------------------------------------
 
     def stored(self, member: int, key: bytes, content: bytes) -> None:
-        """Take note that a member has a copy now."""
+        """Take note that a member has a copy now, and check that it has room for it."""
         record = self.records[key]
         if content not in record.began:
             raise Violation(f"right bytes: a store holds {content!r} for {key!r}")
         record.holders[member] = content
+        held = sum(one.size for one in self.records.values() if member in one.holders)
+        if held > self._scenario.capacity:
+            raise Violation(
+                f"capacity: {self._nodes[member]} holds {held} of {self._scenario.capacity} bytes"
+            )
 
     def removed(self, member: int, key: bytes, why: str) -> None:
         """Take note that a member has no good copy any more, and check that it may."""
@@ -184,11 +189,6 @@ class Checkers:
             if member in record.buried:
                 record.buried.remove(member)
                 record.forgotten |= record.drop_acknowledged is not None and not record.buried
-
-    def room(self, node: str, used: int, capacity: int) -> None:
-        """Check what a store holds against its capacity."""
-        if used > capacity:
-            raise Violation(f"capacity: {node} holds {used} of {capacity} bytes")
 
     # ---- faults and views ----------------------------------------------------------------------
 

@@ -232,7 +232,6 @@ class Cluster:
         self.note(what, f"{member.node} {key.decode()}")
         if what == "stored":
             self.checkers.stored(member.number, key, agent.store.objects[key].content)
-            self.checkers.room(member.node, agent.store.used, agent.store.capacity)
         elif what == "pulled":
             self.checkers.pulled(member.number, key)
         elif what == "buried":

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from random import Random
+from typing import Any
 
+from ..membership.events import Probe
 from ..membership.owners import Owners
 from ..restoring.holdings import Holdings
-from ..restoring.restorer import Restorer
+from ..restoring.restorer import Event, Instruction, Restorer
 from ..restoring.trimming import Trimming
 from .agents import Agent
 from .network import Call
@@ -75,10 +78,48 @@ class EarlyAcknowledgement(Agent):
             super()._put_onward(reply, pending)
 
 
+class _BottomlessStore(Store):
+    def create(self, *wanted: Any, **options: Any) -> Writer:
+        capacity, self.capacity = self.capacity, 10**9
+        try:
+            return super().create(*wanted, **options)
+        finally:
+            self.capacity = capacity
+
+
+class NoLimit(Agent):
+    """Stores more than it has room for."""
+
+    store_class = _BottomlessStore
+
+
+class _IdleRestorer(Restorer):
+    def step(self, event: Event, now: float, rng: Random) -> list[Instruction]:
+        return []
+
+
+class NoRestoring(Agent):
+    """Lets lost copies be lost."""
+
+    restorer_class = _IdleRestorer
+
+
+class Chatter(Agent):
+    """Talks to everybody in every period."""
+
+    def _tick(self, _: object) -> None:
+        super()._tick(_)
+        for member in self.swim.view.live():
+            self._probe(Probe(0, member, None, [], 1.0))
+
+
 PLANTED: dict[str, type[Agent]] = {
     "no-fence": NoFence,
     "unconfirmed-trim": UnconfirmedTrim,
     "lost-tombstone": LostTombstone,
     "unmerged-tombstones": UnmergedTombstones,
     "early-acknowledgement": EarlyAcknowledgement,
+    "no-limit": NoLimit,
+    "no-restoring": NoRestoring,
+    "chatter": Chatter,
 }
