@@ -84,6 +84,23 @@ def test_a_probe_is_answered_without_python(start: Callable[[int], list[Node]]) 
     assert b.core.counters()["probes"] == 1
 
 
+def test_a_probe_tells_how_long_the_python_loop_has_stood_still(
+    start: Callable[[int], list[Node]],
+) -> None:
+    a, b = start(2)
+
+    def age() -> float:
+        a.core.probe(1, b.address, "", b"", PATIENCE)
+        return a.event()[2] / 1000
+
+    b.core.beat()
+    time.sleep(0.1)
+    assert age() >= 0.1
+    before = time.monotonic()
+    b.core.beat()
+    assert age() <= time.monotonic() - before + 0.001  # it is rounded to milliseconds
+
+
 def test_news_are_heard_also_through_a_helper(start: Callable[[int], list[Node]]) -> None:
     a, b, c = start(3)
     a.core.probe(1, c.address, b.address, b"gossip", PATIENCE, member=c.number)
