@@ -130,6 +130,10 @@ class Slurm:
         """A node dies: its daemon and all it runs."""
         self._tell(f"kill {node}")
 
+    def orphan(self, node: str) -> None:
+        """The daemon of a node dies, and what it runs goes on."""
+        self._tell(f"orphan {node}")
+
     def boot(self, node: str) -> None:
         """A node returns."""
         self._tell(f"boot {node}")
@@ -254,10 +258,13 @@ class Supervisor:
     def boot(self, node: str) -> None:
         self._start("slurmd", "-D", "-N", node)
 
-    def kill(self, node: str) -> None:
+    def orphan(self, node: str) -> None:
         daemon = self.daemons.pop(node)
         daemon.kill()
         daemon.wait()
+
+    def kill(self, node: str) -> None:
+        self.orphan(node)
         for pid in tasks(self.directory, node):
             with contextlib.suppress(OSError):
                 stepd = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
@@ -268,7 +275,7 @@ class Supervisor:
     def run(self) -> None:
         for line in sys.stdin:
             order, node = line.split()
-            {"kill": self.kill, "boot": self.boot}[order](node)
+            {"kill": self.kill, "orphan": self.orphan, "boot": self.boot}[order](node)
             (self.directory / "done").touch()
 
     def close(self) -> None:

@@ -109,6 +109,21 @@ def test_a_node_dies_and_returns(slurm: Slurm, job: dict[str, str], tmp_path: Pa
     assert not slurm.command("squeue", "-h", "-s")
 
 
+def test_a_daemon_that_dies_alone_takes_no_agent_with_it(slurm: Slurm, job: dict[str, str]) -> None:
+    run(job, HOLDFAST, "up")
+    client(job, "put-and-get")
+    slurm.orphan("node3")
+    assert states(job) == dict.fromkeys(slurm.nodes, "up")
+    on_others = ["srun", "--overlap", "--nodes=3", "--ntasks=3", "--nodelist=node[1-2,4]"]
+    output = run(job, *on_others, sys.executable, str(CLIENT), "get", *slurm.nodes)
+    assert len(output.splitlines()) == 3
+    slurm.boot("node3")
+    wait_for(lambda: slurm.state("node3") == "alloc", "node3 is back")
+    assert len(client(job, "get", *slurm.nodes)) == 4
+    assert "has ended" in run(job, HOLDFAST, "down")
+    assert not slurm.processes()
+
+
 def test_an_agent_that_was_killed_comes_back(slurm: Slurm, job: dict[str, str]) -> None:
     run(job, HOLDFAST, "up")
     kill_agent(job, "node2")

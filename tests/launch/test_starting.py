@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cluster import starting
+from holdfast.cluster import launch, starting
 from holdfast.cluster.session import Session
 from holdfast.cluster.settings import Orders
 from holdfast.cluster.starting import Starter, collect
 from holdfast.config import load
+from holdfast.membership.view import Member
 
 
 def complaints(said: str) -> dict[str, str]:
@@ -42,3 +43,12 @@ def test_who_says_nothing_is_late(tmp_path: Path) -> None:
     finally:
         starter.discard()
     assert "it was not ready within 0.5 s" in outcome.failed["one"].error
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 100, 1000])
+def test_a_few_seeds_lead_to_any_number_of_agents(count: int) -> None:
+    members = [Member(f"n{i}", i, 0, f"tcp:10.0.0.1:{i}", "", 1) for i in range(count)]
+    found = launch.seeds(members)
+    assert min(count, 5) <= len(found) <= 8
+    assert set(found) <= {member.address for member in members}
+    assert found[0] == members[0].address
