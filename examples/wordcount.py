@@ -51,8 +51,11 @@ def main() -> None:
         try:
             with store.guard():
                 # Ranks with nothing to fetch take part, to serve the others.
-                mine += count_words(store.load_many(missing))
-                missing = []
+                before = time.perf_counter()
+                gained = store.load_many(missing)
+                if cost:  # a rank has died, and this got its documents
+                    cost += time.perf_counter() - before
+                mine, missing = mine + count_words(gained), []
                 total = store.comm.allreduce(mine)
         except holdfast.RanksFailed:
             before = time.perf_counter()

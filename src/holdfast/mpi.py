@@ -7,6 +7,7 @@ failure.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
 import time
@@ -92,10 +93,20 @@ def ranks_failed(comm: MPI.Intracomm) -> RanksFailed:
 
 def revoke(comm: MPI.Intracomm) -> None:
     """Make every pending and later call in `comm` fail, on all ranks."""
+    if _ulfm_is_off():
+        raise HoldfastError(NO_ULFM)
     try:
         comm.Revoke()
     except (NotImplementedError, MPI.Exception) as error:
         raise HoldfastError(NO_ULFM) from error
+
+
+def _ulfm_is_off() -> bool:
+    """Whether this is an Open MPI that was started without it: there, its calls hang."""
+    try:
+        return not ctypes.c_bool.in_dll(ctypes.CDLL(MPI.__file__), "ompi_ftmpi_enabled")
+    except ValueError:  # another MPI, whose calls say so
+        return False
 
 
 def agree(comm: MPI.Intracomm, flags: int, poll: float = 0) -> int:
