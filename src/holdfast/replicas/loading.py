@@ -40,6 +40,8 @@ class Load:
         layout = version.layout
         self._plan: tuple[Pieces, Ints] | None = None
         if planned:
+            if not hasattr(asked, "__len__"):
+                raise BadInput(f"a plan is a list with the ranges of each rank, not {asked!r:.60}")
             if len(asked) != comm.size:
                 raise BadInput(f"the plan is for {len(asked)} ranks; there are {comm.size}")
             lists = [as_ranges(ranges, layout.blocks) for ranges in asked]

@@ -85,6 +85,8 @@ class Replicas:
         given = comm.comm if isinstance(comm, mpi.Crew) else comm
         if given is None:
             raise BadInput("this rank is a spare; it joins by Replicas.join(crew)")
+        if not isinstance(given, MPI.Intracomm):
+            raise BadInput(f"comm is {given!r:.60}; pass a communicator, such as MPI.COMM_WORLD")
         self._meeting = Meeting(mpi.settle(given.Dup()))
         problem = None
         try:
@@ -108,7 +110,6 @@ class Replicas:
         self._ranks: Ints = np.arange(self.comm.size)
         self._versions: dict[str, Version] = {}
         self._buffers = Buffers()
-        self._submitted = 0
         self._peak = 0
         self._in_flight = 0
         self.last_recovery: Recovery | None = None
@@ -236,7 +237,8 @@ class Replicas:
             layout.ranges, self._labels[order], self.copies, self._seed, self._permute,
             self._distribution,
         )  # fmt: skip
-        version = Version(self._submitted + 1, layout, placement, places, block_bytes)
+        number = self.versions.get(name, 0) + 1
+        version = Version(number, layout, placement, places, block_bytes)
         submission = Submission(version, blocks, lengths, self._ranks, self.comm.rank)
         moved = 0
         if lengths is not None:
@@ -248,7 +250,6 @@ class Replicas:
             self._in_flight = moved + submission.send(self._meeting.wire)
         self._peak = max(self._peak, self.memory().stored + version.bytes)
         self._meeting.conclude()
-        self._submitted += 1
         old, self._versions[name] = self._versions.get(name), version
         if old is not None:
             self._buffers.give(old.buffers, self.memory().stored)
@@ -467,8 +468,9 @@ def _refusal(
 ) -> str | None:
     if size < copies:
         return (
-            f"{copies} copies on {size} ranks; no two copies may be on one rank, "
-            f"so start at least {copies} ranks or ask for copies={size}"
+            f"{copies} copies, but the communicator has {size} rank{'s'[: size > 1]}; no two copies "
+            "may be on one rank, so start more ranks "
+            f"(mpiexec -n {copies} ...) or ask for copies={size}"
         )
     if range_bytes < 1:
         return f"range_bytes is {range_bytes}; a range has at least 1 byte"
