@@ -62,12 +62,16 @@ def _lines(values: dict[str, float], pattern: str) -> Lines:
 
 def _panels(drawing: Drawing, lines: Lines, x: str) -> list[tuple[Axes, str]]:
     made = list(zip(drawing.subplots(1, len(_CALLS)), _CALLS, strict=True))
+    drawing.supxlabel(x, fontsize=10)  # one for all: under each panel it would run into the next
     for on, call in made:
-        plots.dress(on, call, x, "times a memcpy of all copies" if call == _CALLS[0] else "")
+        plots.dress(on, call, "", "times a memcpy of all copies" if call == _CALLS[0] else "")
         for index, order in enumerate(_ORDERS):
             on.plot(*zip(*lines[call, order], strict=True), label=order, **plots.style(index))
         on.set_yscale("log")
-        on.margins(y=0.15)
+        values = [value for order in _ORDERS for _, value in lines[call, order]]
+        # At least a factor of four, so that noise does not fill the panel.
+        beyond = 1.2 * max(1, 2 / (max(values) / min(values)) ** 0.5)
+        on.set_ylim(min(values) / beyond, max(values) * beyond)
         plots.plain_numbers(on, "y")
     made[0][0].legend(fontsize=8)
     return made
