@@ -12,6 +12,7 @@ from holdfast.replicas.layout import Layout, joined
 from holdfast.replicas.permutation import Permutation, permuted_by_each
 from holdfast.replicas.placement import Placement
 from holdfast.replicas.shares import Shares
+from holdfast.replicas.version import Version
 
 sizes = st.integers(1, 3000)
 
@@ -27,8 +28,10 @@ def test_a_permutation_is_one_and_has_an_inverse(n: int, seed: int) -> None:
 
 
 def test_neighbours_are_torn_apart() -> None:
-    image = Permutation(100_000, 3).forward(np.arange(100_000))
+    values = np.arange(100_000)
+    image = Permutation(100_000, 3).forward(values)
     assert (np.abs(np.diff(image)) < 100).mean() < 0.01
+    assert (Permutation(100_000, 4).forward(values) == image).mean() < 0.01  # another seed
 
 
 @settings(deadline=None, max_examples=30)
@@ -64,6 +67,11 @@ def test_copies_are_apart_and_only_lost_ones_move(
     ids = np.arange(placement.ranges)
     nobody = np.zeros(slots, np.bool_)
     before = placement.holders(ids, nobody)
+    # L(x, k) of the paper, section IV-B.
+    assert before.tolist() == [
+        [(pi * slots // placement.ranges + k * slots // copies) % slots for k in range(copies)]
+        for pi in placement.order(ids).tolist()
+    ]
     if placement.ranges:
         load = np.bincount(before.ravel(), minlength=slots)
         assert load.max() - load.min() <= copies
@@ -88,6 +96,7 @@ def test_copies_are_apart_and_only_lost_ones_move(
 
 def test_new_copies_go_to_other_hosts_and_to_all_ranks() -> None:
     hosts = np.arange(24) // 4
+    chosen = []
     for kind in "AB":
         placement = Placement(2400, hosts, 3, 0, True, kind)
         dead = np.zeros(24, np.bool_)
@@ -100,6 +109,37 @@ def test_new_copies_go_to_other_hosts_and_to_all_ranks() -> None:
         assert len(new) == len(ids)
         # Not on the hosts of the two copies that are left, nor on the dead rank.
         assert set(new.tolist()) == {*range(24)} - {5, *range(12, 16), *range(20, 24)}
+        chosen.append(new.tolist())
+    assert chosen[0] != chosen[1]
+
+
+def served(permute: bool, seed: int, requests: list[tuple[int, int]], dead: list[int]) -> list[int]:
+    """Requests that each of 16 ranks serves: of (requester, range), 64 ranges a rank, 4 copies."""
+    each = np.full(16, 64)
+    layout = Layout(np.cumsum(each) - each, each, 1)
+    placement = Placement(layout.ranges, np.arange(16), 4, seed, permute, "A")
+    version = Version(1, layout, placement, np.arange(16), block_bytes=64)
+    version.lose(np.array(dead, np.int64))
+    ranks = np.where(np.isin(np.arange(16), dead), -1, np.arange(16))
+    who, ranges = np.array(requests).T
+    servers = version.servers(ranges, who, ranks)
+    assert (version.holders(ranges) == servers[:, None]).any(axis=1).all()  # a live copy
+    return np.bincount(servers, minlength=16).tolist()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_serving_is_spread_over_the_live_copies(seed: int) -> None:
+    shifted = [(rank, (rank * 64 + 64 + x) % 1024) for rank in range(16) for x in range(64)]
+    assert served(False, seed, shifted, []) == [64] * 16
+    assert max(served(True, seed, shifted, [])) < 1.25 * 64
+    # All of them want the same: in order four ranks can serve it, permuted all.
+    same = [(rank, x) for rank in range(16) for x in range(64)]
+    assert max(served(False, seed, same, [])) <= 1.25 * 256
+    assert max(served(True, seed, same, [])) < 2 * 64
+    # What a dead rank had, divided among the others.
+    divided = [(x % 13 + 3, 64 * 2 + x) for x in range(64)]
+    assert sum(count > 0 for count in served(False, seed, divided, [2])) == 3
+    assert sum(count > 0 for count in served(True, seed, divided, [2])) > 12
 
 
 @settings(deadline=None, max_examples=50)
