@@ -16,9 +16,9 @@ ORDINARY = "nobody"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "wordcount.py"
 
 
-@pytest.mark.parametrize("ranks", [1, 5])
-def test_blocks_come_back(mpi_passes: Callable[..., str], ranks: int) -> None:
-    said = mpi_passes("basics.py", ranks=ranks, timeout=60)
+@pytest.mark.parametrize(("ranks", "how"), [(1, ()), (5, ()), (5, ("many",))])
+def test_blocks_come_back(mpi_passes: Callable[..., str], ranks: int, how: tuple[str, ...]) -> None:
+    said = mpi_passes("basics.py", *how, ranks=ranks, timeout=60)
     assert said.count("is done") == ranks
 
 

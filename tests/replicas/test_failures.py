@@ -21,6 +21,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
         ("damage_varied", 4),
         ("memory", 3),
         ("loss", 6),
+        ("host", 6),
+        ("few", 4),
         ("guarded", 4),
         ("spares", 7),
         ("idle_spares", 5),
@@ -50,10 +52,13 @@ def test_wordcount_misses_no_word(mpi_passes: Callable[..., str]) -> None:
     assert "as many as there are" in said
 
 
-def test_an_mpi_without_ulfm_says_what_is_needed(mpi_passes: Callable[..., str]) -> None:
-    said = mpi_passes("without_ulfm.py", "recover", ranks=3, mpich=True, timeout=60)
+@pytest.mark.parametrize(("name", "options"), [("MPICH", {"mpich": True}), ("Open", {})])
+def test_an_mpi_without_ulfm_says_what_is_needed(
+    mpi_passes: Callable[..., str], name: str, options: dict[str, bool]
+) -> None:
+    said = mpi_passes("without_ulfm.py", "recover", ranks=3, ulfm=False, timeout=60, **options)
     assert said.count("cannot recover") == 3
-    assert "MPICH" in said
+    assert name in said
 
 
 def test_a_death_on_an_mpi_without_ulfm_ends_the_program(scratch: Path) -> None:

@@ -11,7 +11,8 @@ from launch import DidNotEnd
 
 CALLS = ("submit", "load", "restore", "recover")
 WHEN = ("before", "in", "after")
-STAGES = [f"{when} {call}" for call in CALLS for when in WHEN]
+COMPANY = ("one", "two at once", "one more in recovery", "rank 0", "all holders")
+STAGES = [*(f"{when} {call}" for call in CALLS for when in WHEN), *COMPANY]
 RANKS, EACH, TIMEOUT = 10, 4, 40
 #: Now and then an agreement of Open MPI does not end after a death, without us as well as with us
 #: (docs/explanation/replicas.md): of so many schedules, one may hang. None may go wrong.
@@ -37,7 +38,7 @@ def run_schedules(mpi_passes: Callable[..., str], report: Path, seed: int, wante
         for line in lines:
             kind, _, what = line.partition(" ")
             if kind == "kill":
-                kills[what] += 1
+                kills.update(what.split(", "))
                 continue
             number, rank, size = map(int, what.split())
             finished.setdefault(number, set(range(size))).remove(rank)
@@ -47,6 +48,7 @@ def run_schedules(mpi_passes: Callable[..., str], report: Path, seed: int, wante
         assert done in finished, f"schedule {done} of seed {drawn} did not end: {lines}\n{said}"
         done = max(finished) + 1
     print("\n".join(f"{kills[stage]:4d} kills {stage}" for stage in STAGES))
+    print(f"{hung} starts did not end")
     missed = [stage for stage in STAGES if not kills[stage]]
     assert not missed, f"no rank died {missed}"
 

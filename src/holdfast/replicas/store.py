@@ -468,8 +468,8 @@ def _refusal(
 ) -> str | None:
     if size < copies:
         return (
-            f"{copies} copies, but the communicator has {size} rank{'s'[: size > 1]}; no two copies "
-            "may be on one rank, so start more ranks "
+            f"{copies} copies, but the communicator has {size} rank{'s'[: size > 1]}; no two "
+            "copies may be on one rank, so start more ranks "
             f"(mpiexec -n {copies} ...) or ask for copies={size}"
         )
     if range_bytes < 1:

@@ -179,8 +179,8 @@ def memory() -> MPI.Intracomm:
     return store.comm
 
 
-def ranges_of(store: Replicas, rank: int) -> np.ndarray:
-    version = store._versions["default"]
+def ranges_of(store: Replicas, rank: int, name: str = "default") -> np.ndarray:
+    version = store._versions[name]
     slot = int(np.flatnonzero(version.places == rank)[0])
     return version.placement.held_by(slot, version.settled)
 
@@ -217,6 +217,44 @@ def loss() -> MPI.Intracomm:
     return store.comm
 
 
+def host() -> MPI.Intracomm:
+    """All ranks of a host die, which would lose blocks if hosts were not told apart."""
+    hosts = [0, 1, 2] * 2
+    total = EACH * world.size
+    store = filled(world, copies=2, nodes=hosts)
+    store.submit_many(blocks.varied(EACH * world.rank, EACH, 1), name="varied")
+    held = sum(len(ranges_of(store, rank, name)) for rank in (1, 4) for name in store.versions)
+    if hosts[world.rank] == 1:
+        die()
+    recovered(store)
+    while store.comm.size > 4:
+        recovered(store)
+    assert store.last_recovery.versions == {"default": 1, "varied": 1}
+    assert store.last_recovery.lost == {}
+    restored = store.restore_copies()
+    assert (restored.copies, restored.new_copies, restored.lost) == (2, held, {})
+    all_there(store, total)
+    got = store.load([(0, total)], name="varied")
+    assert np.array_equal(got, blocks.wanted([(0, total)], None, 1))
+    return store.comm
+
+
+def few() -> MPI.Intracomm:
+    """Fewer ranks are left than a block had copies: each has all of it, and the store says so."""
+    total = EACH * world.size
+    store = filled(world, copies=3)
+    for left, victim in ((3, 1), (2, 0), (1, 1)):
+        if store.comm.rank == victim:
+            die()
+        recovered(store)
+        restored = store.restore_copies()
+        assert (store.copies, restored.copies, restored.lost) == (left, left, {})
+        assert len(store._versions["default"].data.ids) == 5 * world.size
+        all_there(store, total)
+    assert store.submit(bytes(64)) == 2
+    return store.comm
+
+
 def guarded() -> MPI.Intracomm:
     """The program's own calls: a death becomes RanksFailed, other errors stay what they are."""
     store = filled(world, copies=2)
@@ -230,6 +268,7 @@ def guarded() -> MPI.Intracomm:
     assert set(caught.value.ranks) <= {2}
     known = store.recover().ranks
     assert (known, store.comm.size) == ((2,), world.size - 1)
+    assert (2,) in store.comm.allgather(caught.value.ranks)
     all_there(store, EACH * world.size)
     return store.comm
 

@@ -3,7 +3,8 @@
 usage: kills.py SEED FIRST COUNT REPORT
 
 Runs up to COUNT schedules one after another on the ranks that are left. Every rank appends a line
-to REPORT when it has finished one, and each victim a line with the stage that it dies in.
+to REPORT when it has finished one, and each victim a line with the stage that it dies in, and
+with whom.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from mpi4py import MPI
 
 from holdfast import mpi
 from holdfast.errors import RanksFailed
-from holdfast.replicas import Replicas
+from holdfast.replicas import Replicas, exchange
 from holdfast.replicas.exchange import Wire
 
 CALLS = ("submit", "load", "restore", "recover")
@@ -30,22 +31,28 @@ EXTRAS = ("one", "two at once", "one more in recovery", "rank 0", "all holders")
 FEWEST = 4
 
 
-#: How many events and seconds each call took so far on this rank.
-EVENTS, SECONDS = Counter[str](), Counter[str]()
+#: How many events and seconds each call took on this rank: the fewest so far, and the last time.
+EVENTS, SECONDS = Counter[tuple[str, object]](), Counter[str]()
 
 
 class Killer:
-    """Ends this process at a chosen point of a chosen call, at the latest when the call ends."""
+    """Ends this process at a chosen point of a chosen call, at the latest when the call ends.
 
-    def __init__(self, report: str) -> None:
+    How many events a call has depends on the size of blocks, if they have one.
+    """
+
+    def __init__(self, report: str, block: int | None) -> None:
         self._report = report
+        self._block = block
+        self._company = ""
         self._plan: dict[str, tuple[str, float, bool]] = {}
 
-    def plan(self, call: str, when: str, fraction: float, by_clock: bool) -> None:
+    def plan(self, call: str, when: str, fraction: float, by_clock: bool, company: str) -> None:
         self._plan[call] = (when, fraction, by_clock)
+        self._company = company
 
     def die(self, stage: str) -> None:
-        note(self._report, f"kill {stage}")
+        note(self._report, f"kill {stage}, {self._company}")
         os.kill(os.getpid(), signal.SIGKILL)
 
     def during(self, call: str, action):
@@ -59,7 +66,7 @@ class Killer:
         if when == "in" and by_clock:
             timer.start()
         elif when == "in":
-            fatal = int(fraction * (EVENTS[call] or 40))
+            fatal = int(fraction * (EVENTS[call, self._block] or 40))
 
         def watch(frame, event, argument):
             nonlocal count
@@ -80,7 +87,7 @@ class Killer:
             raise
         finally:
             sys.setprofile(None)
-        EVENTS[call] = max(EVENTS[call], count)
+        EVENTS[call, self._block] = min(EVENTS[call, self._block] or count, count)
         SECONDS[call] = time.perf_counter() - start
         if when:
             self.die(f"after {call}")
@@ -93,10 +100,13 @@ def note(report: str, line: str) -> None:
         file.write(f"{line}\n")
 
 
-def deaths(rng: np.random.Generator, number: int, slots: list[int], copies: int) -> dict[int, str]:
+def deaths(
+    rng: np.random.Generator, number: int, slots: list[int], copies: int
+) -> tuple[dict[int, str], str]:
     """Who is to die at which stage: stages in turn, with one, several or particular victims.
 
-    `slots` are the ranks in the order in which the placement deals out copies.
+    Also returns which of these it came to. `slots` are the ranks in the order in which the
+    placement deals out copies.
     """
     size = len(slots)
     stage = STAGES[number % len(STAGES)]
@@ -107,13 +117,15 @@ def deaths(rng: np.random.Generator, number: int, slots: list[int], copies: int)
     order += [rank for rank in rng.permutation(size).tolist() if rank not in order]
     many = {"two at once": 2, "one more in recovery": 2, "all holders": copies}.get(extra, 1)
     doomed = order[: max(1, min(many, size - FEWEST))]
+    if len(doomed) < many:
+        extra = "one"  # too few are left
     plan = dict.fromkeys(doomed, stage)
     if extra == "one more in recovery" and len(doomed) == 2:
         plan[doomed[1]] = "in recover"
     if not stage.endswith(("submit", "load")):
         # Somebody has to die before there is anything to recover from.
         plan[order[len(doomed)]] = "in load"
-    return plan
+    return plan, extra
 
 
 class Schedule:
@@ -123,6 +135,7 @@ class Schedule:
         self._key = [seed, number]
         rng = np.random.default_rng(self._key)
         size = comm.size
+        exchange._RADIX = 3 if number % 2 else 64  # they meet as few ranks do, and as many do
         self.copies = int(rng.integers(2, min(4, size) + 1))
         self.block = None if rng.random() < 0.3 else int(rng.choice([1, 16, 64, 200]))
         large = self.block == 64 and rng.random() < 0.5
@@ -139,13 +152,13 @@ class Schedule:
         self.counts[rng.integers(size)] = 0
         self.counts[rng.integers(size)] += 5
         self.total = int(self.counts.sum())
-        self.killer = Killer(report)
+        self.killer = Killer(report, self.block)
         slots = np.argsort(self.store._labels, kind="stable").tolist()
-        plan = deaths(rng, number, slots, self.copies)
+        plan, extra = deaths(rng, number, slots, self.copies)
         fraction, by_clock = float(rng.random()), number // len(STAGES) % 2 == 1
         if comm.rank in plan:
             when, call = plan[comm.rank].split()
-            self.killer.plan(call, when, fraction, by_clock)
+            self.killer.plan(call, when, fraction, by_clock, extra)
         steps = [self.submit, self.load, self.restore, self.load, self.submit, self.load]
         self.steps = [self.submit] * int(rng.integers(2)) + steps
         self.version = 0
