@@ -64,6 +64,7 @@ class Tree {
           head_(store, files) {}
 
     void set(const TreeSettings& settings);
+    TreeSettings settings() const;
     std::variant<Answer, Blocking> handle(const Request& request);
 
     // May block: what is asked for, from here or from above.
@@ -110,7 +111,6 @@ class Tree {
     bool lives(std::uint64_t member, const std::string& address, Duration wait);
     bool keeps(const TreeOrder& order, std::uint64_t size);
     void failed(std::uint64_t member);
-    TreeSettings settings() const;
 
     Store& store_;
     Files& files_;

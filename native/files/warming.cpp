@@ -46,7 +46,8 @@ void Warming::stop() {
         for (auto& thread : run.threads) thread.join();
 }
 
-void Warming::start(TreeOrder top, std::uint64_t largest) {
+void Warming::start(TreeOrder top) {
+    std::uint64_t largest = tree_.settings().largest;
     top.kind = TreeOrder::Kind::Listing;
     std::list<Run> ended;  // their threads have nothing left to do
     {

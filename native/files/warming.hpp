@@ -32,7 +32,7 @@ class Warming {
     ~Warming();
 
     // In place of what was under way, if there was something.
-    void start(TreeOrder top, std::uint64_t largest);
+    void start(TreeOrder top);
     Progress progress() const;
     // May block, as long as one document takes.
     void stop();

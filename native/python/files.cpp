@@ -305,13 +305,13 @@ void bind_files(nb::class_<Agent>& agent) {
             "copies that programs have open.")
         .def(
             "warm_tree",
-            [](Agent& self, const nb::bytes& root, const nb::bytes& path, std::uint64_t largest,
+            [](Agent& self, const nb::bytes& root, const nb::bytes& path,
                std::uint64_t settled_ns) {
                 TreeOrder order{
                     .root = as_string(root), .path = as_string(path), .settled_ns = settled_ns};
-                unlocked([&] { self.warming().start(std::move(order), largest); });
+                unlocked([&] { self.warming().start(std::move(order)); });
             },
-            "root"_a, "path"_a, "largest"_a, "settled_ns"_a,
+            "root"_a, "path"_a, "settled_ns"_a,
             "Bring all below a directory to this node through its trees, in the background.")
         .def(
             "warmed_tree",

@@ -356,7 +356,7 @@ class Agent:
         Before start(): keep a file there that tells what the originals are like of the copies that programs have open.
         """
 
-    def warm_tree(self, root: bytes, path: bytes, largest: int, settled_ns: int) -> None:
+    def warm_tree(self, root: bytes, path: bytes, settled_ns: int) -> None:
         """
         Bring all below a directory to this node through its trees, in the background.
         """

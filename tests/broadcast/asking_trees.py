@@ -25,6 +25,7 @@ SETTINGS: dict[str, Any] = {
     "memory": "256 MiB",
     "disk": "256 MiB",
     "tree_degree": 2,
+    "tree_largest": "1 MiB",
 }
 FILE, LISTING, PART = 0, 1, 2
 #: Ceilings against hangs, not expectations.

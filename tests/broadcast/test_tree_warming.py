@@ -20,7 +20,6 @@ def command(cluster: holdfast.LocalCluster, *arguments: str) -> subprocess.Compl
         "HOLDFAST_RUN_DIR": str(cluster.directory.parent),
         "HOLDFAST_SESSION": cluster.directory.name,
         "HOLDFAST_FILE_SETTLED": "0 s",
-        "HOLDFAST_TREE_LARGEST": "1 MiB",
     }
     return subprocess.run(
         [Path(sys.executable).with_name("holdfast"), *arguments],
@@ -78,8 +77,11 @@ def test_a_node_that_does_not_answer_is_named(
 ) -> None:
     cluster.stop(6)
     done = command(cluster, "warm", "--broadcast", str(storage.at))
+    said = command(cluster, "status", "--json").stdout
     cluster.resume(6)
     assert done.returncode == 0, done.stderr
     assert f"{NODES - 1} nodes have all of it" in done.stdout
+    [state] = [one["state"] for one in json.loads(said)["nodes"] if one["node"] == "node-6"]
+    assert "Not reached: node-6" in done.stdout or state != "alive"  # it was known to be dead
     for name in sorted(data)[:10]:
         assert programs.ask(6, FILE, name) == data[name]

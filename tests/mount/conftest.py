@@ -50,6 +50,14 @@ def nodes() -> int:
 
 
 @pytest.fixture
+def in_parts(storage: Storage, nodes: int) -> Iterator[holdfast.LocalCluster]:
+    """Agents to which more than 5 MiB are a large file."""
+    large = {**SETTINGS, "tree_largest": "5 MiB"}
+    with holdfast.local_cluster(nodes=nodes, storage=storage, **large) as agents:
+        yield agents
+
+
+@pytest.fixture
 def cluster(storage: Storage, nodes: int) -> Iterator[holdfast.LocalCluster]:
     with holdfast.local_cluster(nodes=nodes, storage=storage, **SETTINGS) as agents:
         yield agents

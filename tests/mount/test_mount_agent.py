@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import shutil
 import subprocess
@@ -11,39 +12,43 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from mounted import WITHIN, fill, through, wait_for
+from mounted import SETTINGS, WITHIN, fill, through, wait_for
 
 import holdfast
+from holdfast.cluster.contacts import Contacts
 from holdfast.cluster.storage import HOST, Storage
+from holdfast.cluster.survey import NodeStatus, survey
 from holdfast.files import mounting
 
 BIG = os.urandom(12 << 20)
 
 
-def look(top: Path) -> int:
-    """Look at everything below a directory as a program of its own would; returns how many."""
+def look(top: Path) -> bytes:
+    """Read everything below a directory as programs of their own would; returns its digest."""
     done = subprocess.run(
-        ["bash", "-c", 'find "$0" -type f -print0 | xargs -0 cat | wc -c', top],
+        ["bash", "-c", "find . -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum"],
+        cwd=top,
         capture_output=True,
         timeout=WITHIN,
         check=True,
     )
-    return int(done.stdout)
+    return done.stdout
 
 
 def test_all_nodes_together_ask_the_storage_once(
-    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+    backing: Path, storage: Storage, in_parts: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
     fill(backing)
     (backing / "large").write_bytes(BIG)
     with (
-        through(cluster, tmp_path / "m0", storage.at, 0, tree_largest="5 MiB") as first,
-        through(cluster, tmp_path / "m1", storage.at, 1, tree_largest="5 MiB") as second,
+        through(in_parts, tmp_path / "m0", storage.at, 0) as first,
+        through(in_parts, tmp_path / "m1", storage.at, 1) as second,
     ):
         storage.reset()
         views = (first, second)
         with ThreadPoolExecutor(4) as pool:
-            assert len(set(pool.map(look, [view.top for view in views * 2]))) == 1
+            seen = set(pool.map(look, [view.top for view in views * 2]))
+        assert seen == {look(backing)}
         for view in views:
             assert (view / "large").read_bytes() == BIG
             assert (view / "sizes/4097").read_bytes() == (backing / "sizes/4097").read_bytes()
@@ -207,3 +212,122 @@ def test_mounts_end_with_their_session(backing: Path, storage: Storage, tmp_path
         assert os.path.ismount(tmp_path / "mnt")
     wait_for(lambda: not supervisor.running)
     assert not os.path.ismount(tmp_path / "mnt")
+
+
+def test_sizes_around_every_limit(
+    backing: Path, storage: Storage, in_parts: holdfast.LocalCluster, tmp_path: Path
+) -> None:
+    """Those of pages, of the kernel's requests, of parts and of large files."""
+    limits = (4096, 128 << 10, 1 << 20, 4 << 20, 5 << 20, 8 << 20)
+    for size in [0, *(limit + more for limit in limits for more in (-1, 0, 1))]:
+        (backing / str(size)).write_bytes(BIG[:size])
+    with through(in_parts, tmp_path / "mnt", storage.at, 1) as view:
+        for name in os.listdir(backing):
+            assert (view / name).read_bytes() == BIG[: int(name)], name
+        assert view.counters()["files_from_storage"] == 0
+    assert storage.opens(HOST) == {}
+    assert set(storage.opens().values()) == {1}
+
+
+def test_what_is_large_is_what_the_agents_were_told(
+    backing: Path, storage: Storage, in_parts: holdfast.LocalCluster, tmp_path: Path
+) -> None:
+    """Also if whoever mounts has another setting: else every node would read it by itself."""
+    (backing / "large").write_bytes(BIG)
+    with through(in_parts, tmp_path / "mnt", storage.at, tree_largest="1 GiB") as view:
+        assert (view / "large").read_bytes() == BIG
+        assert view.counters()["files_from_storage"] == 0
+    assert storage.opens() == {"large": 1}
+    assert storage.opens(HOST) == {}
+
+
+def test_agents_with_too_little_memory(backing: Path, storage: Storage, tmp_path: Path) -> None:
+    """Programs read the right bytes, and agents hold no more than they may."""
+    for number in range(24):
+        (backing / f"file-{number}").write_bytes(BIG[number << 18 : (number << 18) + (1 << 20)])
+    (backing / "more than all of it").write_bytes(BIG)
+    (backing / "large").write_bytes(BIG * 2)
+    small = {**SETTINGS, "memory": "8 MiB", "tree_largest": "16 MiB"}
+    with (
+        holdfast.local_cluster(nodes=2, storage=storage, **small) as cluster,
+        through(cluster, tmp_path / "m0", storage.at, 0) as first,
+        through(cluster, tmp_path / "m1", storage.at, 1) as second,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        assert set(pool.map(look, [first.top, second.top] * 2)) == {look(backing)}
+        for node in nodes_of(cluster):
+            memory = node.tiers["memory"]
+            assert memory["occupied"] + memory["reserved"] <= memory["capacity"]
+            assert node.counters["evicted"] > 0
+
+
+def nodes_of(cluster: holdfast.LocalCluster) -> list[NodeStatus]:
+    contacts = Contacts(cluster.directory, WITHIN)
+    try:
+        return list(survey(contacts).nodes)
+    finally:
+        contacts.client.close()
+
+
+def test_a_time_to_live_holds_for_what_the_kernel_keeps(
+    backing: Path, storage: Storage, tmp_path: Path
+) -> None:
+    (backing / "file").write_text("old")
+    (backing / "d").mkdir()
+    short = {**SETTINGS, "tree_ttl": "0.3 s"}
+    with (
+        holdfast.local_cluster(nodes=2, storage=storage, **short) as cluster,
+        through(cluster, tmp_path / "mnt", storage.at) as view,
+    ):
+        assert (view / "file").read_text() == "old"
+        assert not (view / "d/missing").exists()
+        assert os.listdir(view / "d") == []
+        (backing / "file").write_text("new, and longer")
+        (backing / "d/missing").write_text("there")
+        wait_for((view / "d/missing").exists)
+        wait_for(lambda: os.listdir(view / "d") == ["missing"])
+        wait_for(lambda: os.stat(view / "file").st_size == 15)
+        assert (view / "file").read_text() == "new, and longer"
+        assert view.counters()["listings_from_storage"] == 0
+    assert storage.total(HOST).listings == 0
+
+
+def test_a_storage_that_fails_gives_its_errors_through_agents(
+    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+) -> None:
+    """Neither an empty file nor a short one, and it is tried again afterwards."""
+    (backing / "file").write_bytes(BIG)
+    (backing / "d").mkdir()
+    with through(cluster, tmp_path / "mnt", storage.at) as view:
+        assert (view / "file").stat().st_size == len(BIG)
+        for operation in ("open", "read"):
+            storage.fail("file", operation, errno.EIO)
+            with pytest.raises(OSError, match="Input/output"):
+                (view / "file").read_bytes()
+            storage.heal()
+        assert (view / "file").read_bytes() == BIG
+        storage.fail("d", "stat", errno.EIO)
+        with pytest.raises(OSError, match="Input/output"):
+            os.listdir(view / "d")
+        storage.heal()
+        assert os.listdir(view / "d") == []
+
+
+def test_a_storage_that_hangs_holds_up_nobody_else(
+    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+) -> None:
+    (backing / "stuck").write_bytes(BIG)
+    (backing / "file").write_text("content")
+    with through(cluster, tmp_path / "mnt", storage.at) as view:
+        os.listdir(view.top)
+        storage.hang("stuck", "open")
+        waiting = [subprocess.Popen(["sha256sum", view / "stuck"], stdout=-3) for _ in range(20)]
+        try:
+            assert (view / "file").read_text() == "content"
+            done = subprocess.run(["df", view.top], capture_output=True, timeout=WITHIN)
+            assert done.returncode == 0
+            assert all(one.poll() is None for one in waiting)
+        finally:
+            storage.heal()
+            assert {one.wait(WITHIN) for one in waiting} == {0}
+    assert storage.opens() == {"stuck": 1, "file": 1}

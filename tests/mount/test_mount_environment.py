@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import _ctypes
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -91,6 +93,32 @@ def test_a_virtual_environment_works_unchanged(
     printed = run(cluster, root, "--print-env", "--", "python")
     assert f"export PATH={view}/bin:/usr/bin:/bin\n" in printed
     assert f"export VIRTUAL_ENV={view}\n" in printed
+
+
+def test_programs_that_start_at_once_share_one_mount(
+    cluster: holdfast.LocalCluster, environment_root: Path
+) -> None:
+    root = environment_root
+    with ThreadPoolExecutor(6) as pool:
+        said = set(pool.map(lambda _: run(cluster, root, "--", "python", "app.py"), range(6)))
+    assert len(said) == 1
+    assert len(mounting.of_session(cluster.directory)) == 1
+
+
+def test_libraries_are_loaded_by_the_mount(
+    cluster: holdfast.LocalCluster, environment_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = environment_root
+    shutil.copy(_ctypes.__file__, root / "lib/libown.so")
+    (root / "modules").mkdir()
+    (root / "modules/own.py").write_text("import ctypes; ctypes.CDLL('libown.so')")
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"{root}/lib")
+    monkeypatch.setenv("PYTHONPATH", f"{root}/modules")
+    show = "import own; print(own.__file__, *(l for l in open('/proc/self/maps') if 'libown' in l))"
+    said = run(cluster, root, "--", "python", "-c", show).split()
+    [mount] = mounting.of_session(cluster.directory).values()
+    assert said[0] == f"{mount.point}{root}/modules/own.py"
+    assert {word for word in said if "libown" in word} == {f"{mount.point}{root}/lib/libown.so"}
 
 
 def test_only_what_lies_below_a_root_is_replaced() -> None:

@@ -18,8 +18,8 @@ from mounted import SETTINGS, WITHIN, View, bare, config_of, ours, through, wait
 
 import holdfast
 from holdfast.cluster import mounts
-from holdfast.errors import BadInput, Busy
-from holdfast.files import mounting
+from holdfast.errors import BadInput, Busy, Unavailable
+from holdfast.files import mounting, spreading
 
 COMMAND = Path(sys.executable).with_name("holdfast")
 HELPER = Path(sys.executable).with_name("mount.fuse.holdfast")
@@ -79,6 +79,12 @@ def test_mounting_and_unmounting(cluster: holdfast.LocalCluster, root: Path, poi
     report = msgspec.json.decode(run(cluster, COMMAND, "status", "--json").stdout)
     [one] = report["mounts"]
     assert (one["point"], one["state"], one["node"]) == (str(point), "up", "node-0")
+
+    # Who names a file by the mount means the original.
+    (root / "file").write_text("changed")
+    refreshed = run(cluster, COMMAND, "refresh", shown / "file")
+    assert refreshed.stdout == f"1 nodes look again at {root}/file.\n"
+    assert (shown / "file").read_text() == "changed"
 
     config = config_of(cluster)
     with pytest.raises(BadInput, match="is mounted already; unmount it first"):
@@ -198,12 +204,15 @@ def test_sigterm_unmounts(root: Path, tmp_path: Path) -> None:
         wait_for(lambda: view.point not in ours())
 
 
+@pytest.mark.parametrize("command", [["umount"], ["fusermount3", "-u"]], ids="".join)
 def test_unmounting_by_other_means_ends_it(
-    cluster: holdfast.LocalCluster, root: Path, point: Path
+    cluster: holdfast.LocalCluster, root: Path, point: Path, command: list[str]
 ) -> None:
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"no {command[0]} here: `scripts/packages test` installs it")
     with through(cluster, point, root) as view:
         one = mounting.read(view.control.with_name(view.control.name + ".state"))
-        subprocess.run(["umount", point], check=True)
+        subprocess.run([*command, point], check=True)
         wait_for(lambda: not one.supervisor.running)
         assert mounting.of_session(cluster.directory) == {}
 
@@ -280,6 +289,36 @@ def test_down_unmounts(root: Path, point: Path, tmp_path: Path) -> None:
         down = holdfast_("down")
     assert down.returncode == 0, down.stderr
     assert point not in ours()
+
+
+def test_up_that_cannot_mount_leaves_nothing(root: Path, tmp_path: Path) -> None:
+    own = {**os.environ, "HOLDFAST_SESSION": "mounts", "HOLDFAST_RUN_DIR": str(tmp_path / "run")}
+    done = subprocess.run(
+        [COMMAND, "up", "--nodes", "1", "--mount", tmp_path / "missing", "--root", root],
+        env=own,
+        capture_output=True,
+        text=True,
+        timeout=WITHIN,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "make it first" in done.stderr
+    assert not (tmp_path / "run/mounts").exists()
+
+
+def test_a_host_elsewhere_is_mounted_by_its_agent(
+    cluster: holdfast.LocalCluster, root: Path, point: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What `holdfast up --mount` does for hosts other than its own."""
+    member = msgspec.structs.replace(cluster.nodes[0].member, host="elsewhere")
+    monkeypatch.chdir(root.parent)  # which is not where the agent is
+
+    def mount(where: Path) -> None:
+        spreading.mount(config_of(cluster), [member], str(where), ["root"], ["deadline=1 s"])
+
+    with pytest.raises(Unavailable, match=r"elsewhere: .* is missing; make it first"):
+        mount(point / "missing")
+    mount(point)
+    assert Path(f"{point}{root}/file").read_text() == "content"
 
 
 def test_mount_8(cluster: holdfast.LocalCluster, root: Path, point: Path) -> None:

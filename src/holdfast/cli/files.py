@@ -21,7 +21,7 @@ from ..cluster import session as sessions
 from ..cluster.peers import Peers
 from ..config import Config
 from ..errors import Unavailable
-from ..files import Files, broadcasting, refreshing
+from ..files import Files, broadcasting, mounting, refreshing
 from ..files.warming import Warmed
 from ..job import Job
 from ..units import format_size
@@ -94,9 +94,11 @@ def refresh(
 ) -> None:
     """Let all nodes look again at files that changed on the storage."""
     config = configure(settings, session=session)
-    peers = Peers(sessions.directory(config), config)
+    directory = sessions.directory(config)
+    peers = Peers(directory, config)
     # A path says enough: agents know files by their whole names, whatever root was given.
-    done = refreshing.refresh(peers, [os.fsencode(os.path.abspath(path)) for path in paths])
+    paths = [mounting.original(directory, os.path.abspath(path)) for path in paths]
+    done = refreshing.refresh(peers, list(map(os.fsencode, paths)))
     if as_json:
         print_json(done)
         return

@@ -9,7 +9,8 @@ import typer
 from ..cluster import background
 from ..cluster import session as sessions
 from ..cluster.launchers import LAUNCHERS
-from ..errors import BadInput
+from ..config import Config
+from ..errors import BadInput, HoldfastError
 from ..files import mounting, spreading
 from .output import AsJson, Session, Set, configure, print_json
 
@@ -58,7 +59,12 @@ def up(
     if done is None:  # this process only helped
         return
     if mount is not None:
-        spreading.mount(config, done.members, mount, root or (), settings or ())
+        try:
+            spreading.mount(config, done.members, mount, root or (), settings or ())
+        except HoldfastError:
+            if not missing:  # all of it or nothing
+                _end(config)
+            raise
     if as_json:
         print_json(done)
         return
@@ -83,9 +89,12 @@ def up(
 
 def down(session: Session = None, settings: Set = None) -> None:
     """End the agents of a session; what they hold in memory and on node-local disk goes."""
-    config = configure(settings, session=session)
-    mounting.stop_all(sessions.directory(config))
-    ended = background.down(config)
+    ended = _end(configure(settings, session=session))
     if ended.silent:
         print(f"No answer from {', '.join(ended.silent)}: if an agent still runs there, end it.")
     print(f"Session '{ended.session}' has ended.")
+
+
+def _end(config: Config) -> background.Down:
+    mounting.stop_all(sessions.directory(config))
+    return background.down(config)

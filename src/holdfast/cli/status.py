@@ -115,29 +115,33 @@ def _table(report: SessionStatus) -> Table:
     return table
 
 
-def _broadcast(report: SessionStatus) -> Table:
-    table = Table(title="broadcast")
-    table.add_column("node", no_wrap=True)
-    columns = ("hits", "files", "listings", "parts", "joined", "up", "down", "depth", "per hop")
-    for column in (*columns, "from storage", "failures"):
-        table.add_column(column, justify="right", no_wrap=True)
+def _broadcast(report: SessionStatus) -> Group:
+    """Two tables: one is too wide for a terminal."""
+    asked, passed = Table(title="broadcast: asked of a node"), Table(title="broadcast: passed on")
+    columns = {
+        asked: ("hits", "files", "listings", "parts", "joined", "from storage"),
+        passed: ("from above", "to below", "depth", "per hop", "failures"),
+    }
+    for table, names in columns.items():
+        table.add_column("node", no_wrap=True)
+        for name in names:
+            table.add_column(name, justify="right", no_wrap=True)
     for node in report.nodes:
         told = {name.removeprefix("tree_"): value for name, value in node.counters.items()}
         if not told:
             continue
         missed = [told[f"misses_{kind}"] for kind in ("file", "listing", "part")]
         read = sum(told[f"read_{kind}"] for kind in ("files", "listings", "parts"))
-        table.add_row(
+        asked.add_row(node.node, *map(str, (told["hits"], *missed, told["joined"], read)))
+        passed.add_row(
             node.node,
-            *map(str, (told["hits"], *missed, told["joined"])),
             format_size(told["bytes_up"]),
             format_size(told["bytes_down"]),
             str(told["depth"]),
             format_time(told["hop_us"] / 1e6 / told["hops"]) if told["hops"] else "",
-            str(read),
             str(told["failures"]),
         )
-    return table
+    return Group(asked, passed)
 
 
 def _files(report: SessionStatus) -> Table:

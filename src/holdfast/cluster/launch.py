@@ -53,7 +53,14 @@ def new_recipe(
     directory: Path, config: Config, key: bytes, launcher: str, lifeline: bool = False
 ) -> Recipe:
     """Return how to make the agents of a new session."""
-    session = Session(directory.name, time.time(), config.virtual_nodes, launcher)
+    session = Session(
+        directory.name,
+        time.time(),
+        config.virtual_nodes,
+        config.tree_largest,
+        config.tree_ttl,
+        launcher,
+    )
     return Recipe(session, key, config, directory, lifeline)
 
 

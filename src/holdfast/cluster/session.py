@@ -53,6 +53,8 @@ class Session(msgspec.Struct, frozen=True):
     name: str
     created: float
     virtual_nodes: int  # of the ring: all clients must agree
+    tree_largest: int  # and all mounts on what comes in parts
+    tree_ttl: float
     launcher: str
     home: Home | None = None
 

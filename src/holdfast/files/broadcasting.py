@@ -23,7 +23,6 @@ class Broadcast(msgspec.Struct, frozen=True, array_like=True):
     """What agents are told to fetch."""
 
     root: bytes
-    largest: int
     settled_ns: int
 
 
@@ -56,7 +55,7 @@ def broadcast(
 ) -> Broadcasted:
     """Let every node fetch all below a directory through its trees; returns when all have."""
     message = msgspec.msgpack.encode(
-        Broadcast(paths.root_of(directory), config.tree_largest, int(config.file_settled * 1e9))
+        Broadcast(paths.root_of(directory), int(config.file_settled * 1e9))
     )
     peers.refresh()
     members = list(peers.routing.live)

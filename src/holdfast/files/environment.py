@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..cluster import session as sessions
 from ..config import Config
-from ..errors import BadInput
+from ..errors import BadInput, HoldfastError
 from . import mounting
 from .mounting import Mount
 from .preloading import own_agent
@@ -96,17 +96,18 @@ def mounted(config: Config, roots: Sequence[str], program: str) -> Mount:
     wanted = [os.path.abspath(root) for root in roots or config.roots]
     if not wanted:
         wanted = _environment_of(program)
-    for mount in mounting.of_session(directory, node).values():
-        if {root.path for root in mount.roots} >= set(wanted) and mount.supervisor.running:
-            return mount
-    for number in range(1 << 16):
-        point = directory / f"{node}.view-{number}"
+    with sessions.locked(directory):  # the programs of a node start at once: one mounts for all
+        for mount in mounting.of_session(directory, node).values():
+            if {root.path for root in mount.roots} >= set(wanted) and mount.supervisor.running:
+                return mount
+        points = (directory / f"{node}.view-{number}" for number in range(1 << 16))
+        point = next(path for path in points if not os.path.lexists(path))
+        point.mkdir(mode=0o700)
         try:
-            point.mkdir(mode=0o700)
-        except FileExistsError:
-            continue
-        break
-    return mounting.start(config, str(point), wanted)
+            return mounting.start_held(config, str(point), wanted)
+        except HoldfastError:
+            point.rmdir()
+            raise
 
 
 def _environment_of(program: str) -> list[str]:

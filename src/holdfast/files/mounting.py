@@ -83,6 +83,13 @@ class MountStatus(msgspec.Struct, frozen=True):
 
 def start(config: Config, point: str, roots: Sequence[str]) -> Mount:
     """Mount the roots at a directory, through the agent of this node."""
+    own_agent(config)  # or there is no session to hold
+    with sessions.locked(sessions.directory(config)):
+        return start_held(config, point, roots)
+
+
+def start_held(config: Config, point: str, roots: Sequence[str]) -> Mount:
+    """Do so while the session is held, so that no other start takes the same name."""
     _check_machine()
     given = tuple(_root(config, root) for root in roots or config.roots)
     if not given:
@@ -91,23 +98,28 @@ def start(config: Config, point: str, roots: Sequence[str]) -> Mount:
     remove_stale()
     place = _check_point(point)
     directory = sessions.directory(config)
-    with sessions.locked(directory):  # so that no other start takes the same name
-        name = _free_name(directory, agent.member.node)
-        orders = Orders(
-            directory=str(directory),
-            name=name,
-            point=str(place),
-            node=agent.member.node,
-            roots=given,
-            words=_words(config, directory / name, place, given, agent.member.socket),
-            patience=config.mount_patience,
-        )
-        _supervise(orders)
+    session = sessions.read(directory)
+    name = _free_name(directory, agent.member.node)
+    orders = Orders(
+        directory=str(directory),
+        name=name,
+        point=str(place),
+        node=agent.member.node,
+        roots=given,
+        words=_words(config, session, directory / name, place, given, agent.member.socket),
+        patience=config.mount_patience,
+    )
+    _supervise(orders)
     return read(directory / (name + _STATE))
 
 
 def _words(
-    config: Config, control: Path, point: Path, roots: Sequence[Root], agent: str
+    config: Config,
+    session: sessions.Session,
+    control: Path,
+    point: Path,
+    roots: Sequence[Root],
+    agent: str,
 ) -> tuple[str, ...]:
     """Return what native/mount/settings.cpp reads."""
     values: dict[str, object] = {
@@ -118,8 +130,8 @@ def _words(
         "settled_ns": int(config.file_settled * 1e9),
         "file_largest": config.file_largest or 0,
         "file_tier": config.file_tier,
-        "parts_above": config.tree_largest,
-        "ttl_ms": int(config.tree_ttl * 1000),
+        "parts_above": session.tree_largest,
+        "ttl_ms": int(session.tree_ttl * 1000),
     }
     ways = [f"{'spread' if root.spread else 'broadcast'}={root.path}" for root in roots]
     return (*(f"{name}={value}" for name, value in values.items()), *ways)
@@ -266,6 +278,14 @@ def of_session(directory: str | Path, node: str = "") -> dict[Path, Mount]:
             with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
                 found[path.with_suffix("")] = read(path)
     return found
+
+
+def original(directory: str | Path, path: str) -> str:
+    """Return where the shared file system has what a mount of the session shows at a path."""
+    for one in of_session(directory).values():
+        if path.startswith(f"{one.point}/"):
+            return path.removeprefix(one.point)
+    return path
 
 
 def _free_name(directory: Path, node: str) -> str:

@@ -46,7 +46,7 @@ class FilesService:
             return b""
         if method == "broadcast":
             wanted = msgspec.msgpack.decode(message, type=Broadcast)
-            self._core.warm_tree(wanted.root, wanted.root, wanted.largest, wanted.settled_ns)
+            self._core.warm_tree(wanted.root, wanted.root, wanted.settled_ns)
             return b""
         if method == "broadcasting":
             return msgspec.msgpack.encode(self._core.warmed_tree())

@@ -35,7 +35,8 @@ def mount(
     if not elsewhere:
         return
     values = dict(text.partition("=")[::2] for text in settings)
-    order = MountOrder(os.path.abspath(point), list(roots or config.roots), values)
+    shown = [os.path.abspath(root) for root in roots or config.roots]
+    order = MountOrder(os.path.abspath(point), shown, values)
     peers = Peers(sessions.directory(config), config)
     failed = [
         f"{member.host}: {why}"
