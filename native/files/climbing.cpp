@@ -144,11 +144,13 @@ Result<Document> Tree::receive(const Asked& asked, const TreeOrder& order, Seen&
     return document;
 }
 
-// Parts of large files are not worth what they would drive out.
+// Parts of large files are not worth what they would drive out. Some room stays free for those that
+// only pass through, which would drive out as much.
 bool Tree::keeps(const TreeOrder& order, std::uint64_t size) {
     if (order.kind != TreeOrder::Kind::Part) return true;
     Usage usage = store_.usage(settings().tier);
-    return usage.occupied + usage.reserved + size <= usage.capacity;
+    std::uint64_t free = std::max(kPartBytes, usage.capacity / 8);
+    return usage.occupied + usage.reserved + size + free <= usage.capacity;
 }
 
 bool Tree::lives(std::uint64_t member, const std::string& address, Duration wait) {

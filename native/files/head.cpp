@@ -94,7 +94,7 @@ Result<Document> Head::file(const TreeOrder& order, Duration patience) {
         whole.file = std::make_shared<const Fd>(std::move(copy->file));
     }
     // There may have been no room.
-    whole.keep &= store_.find(file_key(order.path, whole.attributes.identity())) != nullptr;
+    whole.keep &= store_.peek(file_key(order.path, whole.attributes.identity())) != nullptr;
     if (whole.keep) files_.broadcast().learn(order.path, whole.attributes, time, looked);
     return whole;
 }

@@ -54,17 +54,18 @@ std::variant<Answer, Blocking> Tree::handle(const Request& request) {
     if (out(*order, 0))
         return Answer(
             Status(Code::NotCached, order->path + " was changed and not refreshed since"));
-    if (auto document = known(*order, false)) return serve(*document, pass);
+    if (auto document = known(*order, false, pass)) return serve(*document, pass);
     if (on_disk(*order))  // not held up by what is fetched
         return Blocking{lane::kDisk, [this, order = *order, pass](Body&) -> Answer {
-                            if (auto document = known(order, true)) return serve(*document, pass);
+                            if (auto document = known(order, true, pass))
+                                return serve(*document, pass);
                             return Status(Code::NotCached, order.path + " has just left the cache");
                         }};
     auto path = way(*order);
     if (!path.ok()) return Answer(path.take_status());
     std::size_t lane = lane::kTree + path->level;
     auto climb = [this, order = *order, path = *path, pass](Body& body) -> Answer {
-        if (auto document = known(order, true)) return serve(*document, pass);
+        if (auto document = known(order, true, pass)) return serve(*document, pass);
         auto document = fetch(order, path, less_margin(body.patience()));
         return document.ok() ? serve(*document, pass) : document.take_status();
     };
@@ -74,7 +75,7 @@ std::variant<Answer, Blocking> Tree::handle(const Request& request) {
 
 Result<Document> Tree::obtain(const TreeOrder& order, Duration patience) {
     if (Status wrong = order.check(); !wrong.ok()) return wrong;
-    if (auto document = known(order, true)) return *document;
+    if (auto document = known(order, true, false)) return *document;
     auto path = way(order);
     if (!path.ok()) return path.take_status();
     return fetch(order, *path, patience);
@@ -95,22 +96,22 @@ std::optional<Catalog::Known> Tree::believed(const TreeOrder& order) const {
     return seen;
 }
 
-ObjectPtr Tree::find(const TreeOrder& order, const Catalog::Known& seen) {
-    return store_.find(tree_key(order, seen.attributes.identity(), seen.listing_crc));
-}
-
 bool Tree::on_disk(const TreeOrder& order) {
     auto seen = believed(order);
-    ObjectPtr object = seen ? find(order, *seen) : nullptr;
+    if (!seen) return false;
+    auto object = store_.peek(tree_key(order, seen->attributes.identity(), seen->listing_crc));
     return object && object->tier == Tier::Disk;
 }
 
-std::optional<Document> Tree::known(const TreeOrder& order, bool may_block) {
+std::optional<Document> Tree::known(const TreeOrder& order, bool may_block, bool counts) {
     auto seen = believed(order);
-    ObjectPtr object = seen ? find(order, *seen) : nullptr;
+    if (!seen) return std::nullopt;
+    std::string key = tree_key(order, seen->attributes.identity(), seen->listing_crc);
+    ObjectPtr object = store_.peek(key);
     if (!object || (object->tier == Tier::Disk && !may_block)) return std::nullopt;
     auto file = store_.open_file(object);
     if (!file.ok()) return std::nullopt;
+    if (counts) store_.find(key);
     ++counters_.hits;
     return Document{.attributes = seen->attributes,
                     .looked = seen->looked,

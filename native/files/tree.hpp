@@ -99,9 +99,10 @@ class Tree {
     Result<Way> way(const TreeOrder& order);
     // What was seen of a path and still holds.
     std::optional<Catalog::Known> believed(const TreeOrder& order) const;
-    ObjectPtr find(const TreeOrder& order, const Catalog::Known& seen);
     bool on_disk(const TreeOrder& order);
-    std::optional<Document> known(const TreeOrder& order, bool may_block);
+    // What is here. Only what programs of this node read counts as used: every node below asks
+    // once, whatever it is.
+    std::optional<Document> known(const TreeOrder& order, bool may_block, bool counts);
     bool out(const TreeOrder& order, std::uint64_t inode) const;
     Answer serve(const Document& document, bool pass);
     Result<Document> fetch(const TreeOrder& order, const Way& way, Duration patience);

@@ -177,6 +177,12 @@ ObjectPtr Store::find(const std::string& key) {
     return object;
 }
 
+ObjectPtr Store::peek(const std::string& key) {
+    std::lock_guard lock(mutex_);
+    auto slot = index_.find(key);
+    return slot == index_.end() ? nullptr : slot->second.object;
+}
+
 Result<std::uint32_t> Store::pin(const std::string& key, bool add) {
     std::lock_guard lock(mutex_);
     auto slot = index_.find(key);

@@ -67,6 +67,7 @@ class Store {
     Result<Writer> create(NewObject wanted);
 
     ObjectPtr find(const std::string& key);  // null if absent; counts as a use
+    ObjectPtr peek(const std::string& key);  // the same, and does not
     // Why it is: NotFound, Dropped, or Damaged if there was a copy that went bad.
     Status absent(const std::string& key);
     // The file behind an object. If it is gone or cut short the object counts as lost from then on.

@@ -5,10 +5,17 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
-from asking_trees import FILE, NODES, SETTINGS, Programs, counted, nodes_of, storm, wait_for
+import msgspec
+import pytest
+from asking_trees import FILE, NODES, PART, SETTINGS, Programs, counted, nodes_of, storm, wait_for
 
 import holdfast
+from holdfast import _core
+from holdfast.cluster.launchers import local
+from holdfast.cluster.settings import Orders
+from holdfast.cluster.starting import Starter
 from holdfast.cluster.storage import HOST, Storage
 from holdfast.errors import NotCached
 
@@ -190,4 +197,106 @@ def test_copies_may_lie_on_the_disk(tmp_path: Path, backing: Path, data: dict[st
         for node in some.nodes:
             assert len(os.listdir(node.tiers.disk_dir)) >= len(data)
             assert os.listdir(node.tiers.memory_dir) == []
+        programs.client.close()
+
+
+def test_one_look_at_everything_does_not_drive_out_what_is_in_use(
+    tmp_path: Path, backing: Path
+) -> None:
+    names = [f"{number:02}" for number in range(60)]
+    for name in names:
+        (backing / name).write_bytes(name.encode() * 50_000)
+    used, others = names[:5], names[5:]
+    small = {**SETTINGS, "memory": "2 MiB"}  # of 6 MB
+    with (
+        Storage(backing, tmp_path / "shared", nodes=2) as storage,
+        holdfast.local_cluster(nodes=2, storage=storage, **small) as cluster,
+    ):
+        programs = Programs(cluster, storage.at)
+
+        def one(node: int, name: str) -> None:
+            assert programs.ask(node, FILE, name) == name.encode() * 50_000
+
+        for _ in range(3):  # 4 programs on each node
+            storm(range(2), used, one)
+        for name in others:
+            one(0, name)
+            one(1, name)
+        assert counted(cluster, "evicted") > 0
+        storage.reset()
+        storm(range(2), used, one)
+        assert storage.total().opens == 0
+        programs.client.close()
+
+
+def test_parts_are_kept_where_there_is_room_and_drive_nothing_out(
+    tmp_path: Path, backing: Path, data: dict[str, bytes]
+) -> None:
+    content = os.urandom(6 * _core.PART_BYTES)
+    (backing / "large").write_bytes(content)
+    small = {**SETTINGS, "memory": "16 MiB"}  # 4.5 MB of small files, and 24 MiB
+    with (
+        Storage(backing, tmp_path / "shared", nodes=3) as storage,
+        holdfast.local_cluster(nodes=3, storage=storage, **small) as cluster,
+    ):
+        programs = Programs(cluster, storage.at)
+        small_files = [*data]
+        storm(range(3), small_files, lambda node, name: programs.ask(node, FILE, name) and None)
+        for _ in range(2):
+            for node in range(3):
+                parts = [programs.ask(node, PART, "large", part) for part in range(6)]
+                assert b"".join(parts) == content
+        [head] = [node for node in range(3) if "large" in storage.opens(node)]
+        readers = [node for node in range(3) if node != head]
+        for node, status in nodes_of(cluster).items():
+            memory = status.tiers["memory"]
+            assert memory["occupied"] + memory["reserved"] <= memory["capacity"]
+            if node != f"node-{head}":
+                assert status.counters["evicted"] == 0
+                kept = memory["bytes"] - sum(map(len, data.values()))
+                assert kept >= _core.PART_BYTES  # what there is room for
+        storage.reset()
+        storm(readers, small_files, lambda node, name: programs.ask(node, FILE, name) and None)
+        assert storage.total().opens == 0
+        programs.client.close()
+
+
+def test_each_file_enters_a_rack_once(
+    tmp_path: Path, backing: Path, data: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Agents with labels, and what each of them passed on: as the trees of racks have it."""
+    racks = {f"node-{node}": "abc"[node // 3] for node in range(NODES)}
+    start = local.start
+
+    def with_label(orders: Orders, node: str, *rest: Any, **more: Any) -> Starter:
+        config = msgspec.structs.replace(orders.config, rack=racks[node])
+        return start(msgspec.structs.replace(orders, config=config), node, *rest, **more)
+
+    monkeypatch.setattr(local, "start", with_label)
+    with (
+        Storage(backing, tmp_path / "shared", nodes=NODES) as storage,
+        holdfast.local_cluster(nodes=NODES, storage=storage, **SETTINGS) as cluster,
+    ):
+        assert {node.member.node: node.member.rack for node in cluster.nodes} == racks
+        programs = Programs(cluster, storage.at)
+        storm(
+            range(NODES), sorted(data), lambda node, name: programs.ask(node, FILE, name) and None
+        )
+        sent = {name: node.counters["tree_bytes_down"] for name, node in nodes_of(cluster).items()}
+        assert counted(cluster, "tree_hops") == (NODES - 1) * len(data)  # nobody asked twice
+        assert storage.opens() == dict.fromkeys(data, 1)
+        ring = _core.Ring(sorted(racks), cluster.config.virtual_nodes)
+        trees = _core.Trees(ring, [racks[node] for node in ring.nodes], SETTINGS["tree_degree"])
+        expected = dict.fromkeys(racks, 0)
+        for name, content in data.items():
+            above = {
+                node: trees.ancestors(_core.FILE_PREFIX + os.fsencode(storage.at / name), node)[:1]
+                for node in racks
+            }
+            for way in above.values():
+                for parent in way:
+                    expected[parent] += len(content)
+            crossings = [n for n, way in above.items() if way and racks[way[0]] != racks[n]]
+            assert len({racks[node] for node in crossings}) == len(crossings) == 2
+        assert sent == expected
         programs.client.close()

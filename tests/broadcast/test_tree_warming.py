@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from asking_trees import FILE, NODES, Programs, storm
+from asking_trees import FILE, NODES, SETTINGS, Programs, nodes_of, storm
 
 import holdfast
 from holdfast.cluster.storage import HOST, Storage
@@ -85,3 +85,33 @@ def test_a_node_that_does_not_answer_is_named(
     assert "Not reached: node-6" in done.stdout or state != "alive"  # it was known to be dead
     for name in sorted(data)[:10]:
         assert programs.ask(6, FILE, name) == data[name]
+
+
+def test_counters_of_trees_are_offered_as_metrics(
+    tmp_path: Path, backing: Path, data: dict[str, bytes]
+) -> None:
+    with (
+        Storage(backing, tmp_path / "shared", nodes=3) as storage,
+        holdfast.local_cluster(
+            nodes=3, storage=storage, metrics_file=str(tmp_path / "{node}.prom"), **SETTINGS
+        ) as cluster,
+    ):
+        programs = Programs(cluster, storage.at)
+        for _ in range(2):
+            for node in range(3):
+                for name, content in data.items():
+                    assert programs.ask(node, FILE, name) == content
+        counters = {name: node.counters for name, node in nodes_of(cluster).items()}
+        programs.client.close()
+    for node, counted in counters.items():
+        lines = (tmp_path / f"{node}.prom").read_text().splitlines()
+        for name, value in counted.items():
+            if name.startswith("tree_"):
+                kind = "gauge" if name == "tree_depth" else "counter"
+                suffix = "_total" if kind == "counter" else ""
+                assert f"# TYPE holdfast_{name} {kind}" in lines
+                assert f'holdfast_{name}{suffix}{{node="{node}"}} {value}' in lines
+        assert counted["tree_hits"] >= len(data)
+        assert counted["tree_misses_file"] > 0
+        assert counted["tree_hops"] > 0
+        assert counted["tree_hop_us"] > 0

@@ -8,6 +8,7 @@ import os
 import shutil
 import stat
 import subprocess
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -188,11 +189,28 @@ def test_what_lies_above_the_roots_is_made_up(view: View, tmp_path: Path) -> Non
     assert (view.top / "..").samefile(above)
 
 
-def test_nobody_else_looks_in(view: View) -> None:
-    def try_it() -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(["ls", view.top], user=65534, capture_output=True, timeout=WITHIN)
+def test_modes_count_and_nobody_else_looks_in(tmp_path: Path) -> None:
+    def try_it(*command: object) -> str:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN)
+        return done.stdout + done.stderr.strip()
 
-    assert try_it().returncode != 0
+    # Who has opened a file once must not open it for others: the kernel no longer asks us.
+    with tempfile.TemporaryDirectory(dir="/tmp") as open_to_all:
+        work = Path(open_to_all)
+        work.chmod(0o755)
+        (work / "root").mkdir()
+        (work / "root/file").write_text("content")
+        (work / "root/secret").write_text("for nobody")
+        (work / "root/secret").chmod(0)
+        nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+        plain = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
+        with bare(work / "root", work) as view:
+            assert try_it("cat", view / "file", view / "secret") == "contentfor nobody"
+            assert try_it(*nobody, "cat", view.root / "file") == "content"
+            assert "Permission denied" in try_it(*nobody, "cat", view / "file")
+            assert "Permission denied" in try_it(*nobody, "ls", view.point)
+            assert try_it(*plain, "cat", view / "file") == "content"
+            assert "Permission denied" in try_it(*plain, "cat", view / "secret")
 
 
 def test_long_paths(tmp_path: Path) -> None:

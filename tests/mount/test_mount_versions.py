@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import mmap
 import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from mounted import View, bare, wait_for
+from mounted import View, bare, through, wait_for
 
-from holdfast.cluster.storage import Storage
+import holdfast
+from holdfast.cluster.storage import HOST, Storage
 
 #: More than the kernel reads ahead, so that much of it is read after the change.
 SIZE = 12 << 20
@@ -71,6 +76,83 @@ def test_a_file_that_changes_while_it_is_read(view: View, change: object, refres
         assert seen_now(view)
     elif got == errno.ESTALE:
         wait_for(lambda: seen_now(view))
+
+
+@pytest.mark.parametrize("change", [replace, overwrite, shorten, Path.unlink])
+def test_a_large_file_that_changes_while_it_comes_in_parts(
+    backing: Path,
+    storage: Storage,
+    in_parts: holdfast.LocalCluster,
+    tmp_path: Path,
+    change: Callable[[Path], object],
+) -> None:
+    """Through both nodes: one of them is its head."""
+    (backing / "file").write_bytes(OLD)
+    with (
+        through(in_parts, tmp_path / "m0", storage.at, 0) as first,
+        through(in_parts, tmp_path / "m1", storage.at, 1) as second,
+    ):
+        views = (first, second)
+        descriptors = [os.open(view / "file", os.O_RDONLY) for view in views]
+        begins = [os.read(descriptor, 1000) for descriptor in descriptors]
+        assert begins == [OLD[:1000]] * 2
+        assert storage.opens(HOST) == {}  # it comes from the agents
+        change(backing / "file")
+        for descriptor, begin in zip(descriptors, begins, strict=True):
+            assert read_rest(descriptor, begin) in (OLD, errno.ESTALE)
+        with in_parts.connect() as job:
+            assert job.files(storage.at).refresh("file").missed == []
+        storage.reset()
+        for view in views:
+            assert seen_now(view)
+        assert storage.opens(HOST).keys() <= {"file"}  # of whom compares
+        assert all(view.counters()["files_from_storage"] <= 1 for view in views)
+
+
+def test_versions_of_a_large_file_are_never_mixed(
+    backing: Path, storage: Storage, in_parts: holdfast.LocalCluster, tmp_path: Path
+) -> None:
+    """It is replaced and deleted all the time while both nodes read it."""
+    versions = [bytes([number]) * SIZE for number in range(4)]
+    (backing / "file").write_bytes(versions[0])
+    stop = threading.Event()
+    seen: set[object] = set()
+
+    def change() -> None:
+        for number in itertools.count():
+            if stop.wait(0.02):
+                return
+            (backing / "next").write_bytes(versions[number % 4])
+            if number % 3 == 0:
+                (backing / "file").unlink(missing_ok=True)
+            (backing / "next").replace(backing / "file")
+
+    def read(view: View) -> object:
+        try:
+            content = (view / "file").read_bytes()
+        except OSError as error:
+            return error.errno
+        return content[0] if content in versions else f"a mixture of {set(content)}"
+
+    with (
+        through(in_parts, tmp_path / "m0", storage.at, 0) as first,
+        through(in_parts, tmp_path / "m1", storage.at, 1) as second,
+        in_parts.connect() as job,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        writer = threading.Thread(target=change)
+        writer.start()
+        try:
+            for _ in range(15):
+                seen |= set(pool.map(read, (first, second) * 2))
+                job.files(storage.at).refresh("file")
+        finally:
+            stop.set()
+            writer.join()
+        assert seen <= {0, 1, 2, 3, errno.ESTALE, errno.ENOENT}
+        assert job.files(storage.at).refresh("file").missed == []
+        assert (first / "file").read_bytes() == (backing / "file").read_bytes()
+        assert (second / "file").read_bytes() == (backing / "file").read_bytes()
 
 
 def seen_now(view: View) -> bool:
