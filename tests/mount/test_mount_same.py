@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import mmap
 import os
 import shutil
 import stat
@@ -14,8 +15,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 from mounted import WITHIN, View, bare, map_shared
 
 from holdfast.cluster import mounts
@@ -322,28 +330,117 @@ def outcome(  # noqa: PLR0911
         return error.errno
 
 
-@settings(
-    max_examples=400,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+paths = st.lists(st.sampled_from(NAMES), max_size=5)
+numbers = st.one_of(
+    st.integers(0, 9 << 20), st.sampled_from([0, 4095, 4096, 4097, 1 << 20, 3 << 20, 8 << 20])
 )
-@given(
-    operation=st.sampled_from(OPERATIONS),
-    parts=st.lists(st.sampled_from(NAMES), max_size=5),
-    number=st.one_of(
-        st.integers(0, 9 << 20), st.sampled_from([0, 4095, 4096, 4097, 1 << 20, 3 << 20, 8 << 20])
-    ),
-)
-def test_random_operations_have_the_same_outcome(
-    view: View, operation: str, parts: list[str], number: int
-) -> None:
-    if operation in ("write", "mkdir"):  # of which the original must be spared
-        original = outcome(view.root, "stat", parts[:-1], number)
-        changed = outcome(view.top, operation, parts, number)
-        assert isinstance(changed, int | str)
-        if not isinstance(original, int | str) and parts and "n" * 256 not in parts:
-            assert changed in (errno.EROFS, errno.EEXIST, errno.ENOENT, errno.ENOTDIR,
-                               errno.EISDIR, errno.ELOOP, "outside")  # fmt: skip
-        return
-    through, directly = (outcome(top, operation, parts, number) for top in (view.top, view.root))
-    assert through == directly
+
+
+def attempt(call: Callable[[], object]) -> object:
+    """What came of it, or the error."""
+    try:
+        return call()
+    except OSError as error:
+        return error.strerror
+
+
+class Both(RuleBasedStateMachine):
+    """The same on the mount and on the directory behind it, by paths and by descriptors."""
+
+    opened = Bundle("opened")
+
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self.view = view
+        self.left: set[int] = set()
+
+    def teardown(self) -> None:
+        for descriptor in self.left:
+            os.close(descriptor)
+
+    def same(self, call: Callable[[int], object], both: tuple[int, int]) -> None:
+        through, directly = (attempt(lambda one=one: call(one)) for one in both)
+        assert through == directly
+
+    @rule(operation=st.sampled_from(OPERATIONS), parts=paths, number=numbers)
+    def by_path(self, operation: str, parts: list[str], number: int) -> None:
+        if operation in ("write", "mkdir"):  # of which the original must be spared
+            original = outcome(self.view.root, "stat", parts[:-1], number)
+            changed = outcome(self.view.top, operation, parts, number)
+            assert isinstance(changed, int | str)
+            if not isinstance(original, int | str) and parts and "n" * 256 not in parts:
+                assert changed in (errno.EROFS, errno.EEXIST, errno.ENOENT, errno.ENOTDIR,
+                                   errno.EISDIR, errno.ELOOP, "outside")  # fmt: skip
+            return
+        tops = (self.view.top, self.view.root)
+        through, directly = (outcome(top, operation, parts, number) for top in tops)
+        assert through == directly
+
+    @rule(target=opened, parts=paths, follow=st.booleans())
+    def opens(self, parts: list[str], follow: bool) -> object:
+        flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+        tops = (self.view.top, self.view.root)
+        if any(outcome(top, "stat", parts, 0) == "outside" for top in tops):
+            return multiple()
+        through, directly = (
+            attempt(lambda top=top: os.open(os.path.join(top, *parts), flags)) for top in tops
+        )
+        self.left |= {one for one in (through, directly) if isinstance(one, int)}
+        if not isinstance(through, int) or not isinstance(directly, int):
+            assert through == directly
+            return multiple()
+        info, original = os.fstat(through), os.fstat(directly)
+        assert [getattr(info, one) for one in FIELDS] == [getattr(original, one) for one in FIELDS]
+        return (through, directly)
+
+    @rule(both=opened, size=st.integers(0, 300_000))
+    def reads(self, both: tuple[int, int], size: int) -> None:
+        self.same(lambda one: os.read(one, size), both)
+        self.same(lambda one: os.lseek(one, 0, os.SEEK_CUR) if not is_directory(one) else 0, both)
+
+    @rule(both=opened, size=st.integers(0, 300_000), number=numbers)
+    def reads_there(self, both: tuple[int, int], size: int, number: int) -> None:
+        self.same(lambda one: os.pread(one, size, number), both)
+
+    @rule(
+        both=opened,
+        number=numbers,
+        how=st.sampled_from([os.SEEK_SET, os.SEEK_CUR, os.SEEK_END, os.SEEK_DATA, os.SEEK_HOLE]),
+    )
+    def seeks(self, both: tuple[int, int], number: int, how: int) -> None:
+        if not is_directory(both[0]):
+            self.same(lambda one: os.lseek(one, number, how), both)
+
+    @rule(both=opened)
+    def lists(self, both: tuple[int, int]) -> None:
+        self.same(lambda one: sorted(os.listdir(one)), both)
+
+    @rule(both=opened, name=st.sampled_from(NAMES))
+    def looks_from_there(self, both: tuple[int, int], name: str) -> None:
+        def look(one: int) -> object:
+            info = os.stat(name, dir_fd=one, follow_symlinks=False)
+            return [getattr(info, field) for field in FIELDS if field != "st_size"]
+
+        if name != "..":  # above a root there is nothing but what the mount made up
+            self.same(look, both)
+
+    @rule(both=opened, number=numbers)
+    def maps(self, both: tuple[int, int], number: int) -> None:
+        def bytes_of(one: int) -> object:
+            if is_directory(one) or os.fstat(one).st_size == 0:
+                return None
+            with mmap.mmap(one, 0, mmap.MAP_PRIVATE, mmap.PROT_READ) as mapped:
+                return mapped[number : number + 10_000]
+
+        self.same(bytes_of, both)
+
+
+def is_directory(descriptor: int) -> bool:
+    return stat.S_ISDIR(os.fstat(descriptor).st_mode)
+
+
+def test_random_operations_have_the_same_outcome(view: View) -> None:
+    run_state_machine_as_test(
+        lambda: Both(view),
+        settings=settings(max_examples=50, stateful_step_count=25, deadline=None),
+    )
