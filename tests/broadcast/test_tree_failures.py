@@ -15,6 +15,7 @@ from asking_trees import FILE, SETTINGS, Programs, counted, nodes_of, storm, wai
 
 import holdfast
 from holdfast import _core
+from holdfast.cluster import networks
 from holdfast.cluster.storage import Storage
 from holdfast.files.refreshing import Refresh
 from holdfast.membership.owners import Owners
@@ -184,3 +185,35 @@ def test_a_refresh_that_comes_while_a_parent_is_silent_is_not_undone_by_the_one_
     for other in set(range(NODES)) - {node}:
         tell(other)
     assert programs.ask(node, FILE, name) == b"a new version"
+
+
+def test_both_sides_of_a_cut_read_on_and_are_one_again_when_it_is_healed(
+    storage: Storage, data: dict[str, bytes]
+) -> None:
+    if reason := networks.why_not():
+        pytest.skip(reason)
+    names = sorted(data)
+    soon = {**SETTINGS, "avoid": "0.2 s"}  # until who failed is asked again
+    with (
+        networks.Networks.make(6) as nets,
+        holdfast.local_cluster(nodes=6, networks=nets, storage=storage, **soon) as cluster,
+    ):
+        programs = Programs(cluster, storage.at)
+
+        def one(node: int, name: str) -> None:
+            assert programs.ask(node, FILE, name) == data[name]
+
+        storm(range(6), names[:20], one)
+        assert storage.opens() == dict.fromkeys(names[:20], 1)
+        for near in range(3):
+            for far in range(3, 6):
+                nets.cut(near, far)
+                nets.cut(far, near)
+        storm(range(6), names[20:45], one)
+        nets.heal()
+        wait_for(lambda: all(len(node_view(cluster, node)) == 6 for node in range(6)))
+        time.sleep(0.5)
+        storage.reset()
+        storm(range(6), names[45:], one)
+        assert storage.opens() == dict.fromkeys(names[45:], 1)  # one head for each
+        programs.client.close()
