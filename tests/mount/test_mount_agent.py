@@ -331,3 +331,32 @@ def test_a_storage_that_hangs_holds_up_nobody_else(
             storage.heal()
             assert {one.wait(WITHIN) for one in waiting} == {0}
     assert storage.opens() == {"stuck": 1, "file": 1}
+
+
+def test_paths_longer_than_the_kernel_takes_at_once(
+    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+) -> None:
+    names = [f"{number:02}" + "d" * 200 for number in range(24)]  # 4,872 bytes: beyond PATH_MAX
+
+    def go_down(top: Path, make: bool) -> int:
+        here = os.open(top, os.O_RDONLY)
+        for name in names:
+            if make:
+                os.mkdir(name, dir_fd=here)
+            else:
+                assert os.listdir(here) == [name]
+            here, above = os.open(name, os.O_RDONLY, dir_fd=here), here
+            os.close(above)
+        return here
+
+    here = go_down(backing, make=True)
+    with open(os.open("file", os.O_WRONLY | os.O_CREAT, dir_fd=here), "wb") as file:
+        file.write(BIG)
+    os.close(here)
+    with through(cluster, tmp_path / "mnt", storage.at, 1) as view:
+        here = go_down(view.top, make=False)
+        with open(os.open("file", os.O_RDONLY, dir_fd=here), "rb") as file:
+            assert file.read() == BIG
+        os.close(here)
+        assert view.counters()["listings"] >= 18  # agents give what has a path short enough
+    shutil.rmtree(backing / names[0])
