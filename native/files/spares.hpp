@@ -33,6 +33,7 @@ class SingleUse {
     SingleUse& operator=(SingleUse&&) = delete;
     ~SingleUse();
 
+    bool spare() const { return spare_; }  // its pages were there already
     Status write(const char* data, std::size_t size);
     // A read-only descriptor of the file, if it has `size` bytes by now; nobody can write to it any
     // more.
