@@ -222,12 +222,15 @@ void Mount::refresh(const std::string& path) {
         std::lock_guard lock(mutex_);
         std::erase_if(doubted_, [&](const auto& one) { return is_at_or_below(one, path); });
     }
-    std::string above = path.substr(0, path.rfind('/'));
-    if (NodePtr node = nodes.current(above)) listings_.drop(node->number);
-    for (const NodePtr& node : nodes.below(path)) listings_.drop(node->number);
-    ++generation;
     {
         std::unique_lock all_answered(answering);
+        std::string above = path.substr(0, path.rfind('/'));
+        if (NodePtr node = nodes.current(above)) listings_.drop(node->number);
+        for (const NodePtr& node : nodes.below(path)) {
+            listings_.drop(node->number);
+            node->refreshed();
+        }
+        ++generation;
     }
     invalidate(path);
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <ctime>
 
+#include "files/files.hpp"
+
 namespace holdfast::mount {
 namespace {
 
@@ -78,7 +80,7 @@ NodePtr Nodes::tell(const Node& above, Seen seen) {
     std::unique_lock lock(mutex_);
     if (auto made_up = made_up_.find(seen.path); made_up != made_up_.end()) return made_up->second;
     NodePtr& current = by_path_[seen.path];
-    if (!current || !is_same(current->attributes_, seen.attributes)) {
+    if (!current || current->is_outdated() || !is_same(current->attributes_, seen.attributes)) {
         auto node = std::make_shared<Node>();
         node->number = next_++;
         node->above = above.number;
@@ -87,6 +89,8 @@ NodePtr Nodes::tell(const Node& above, Seen seen) {
         node->local = seen.local;
         node->target = std::move(seen.target);
         node->attributes_ = seen.attributes;
+        node->young =
+            !S_ISDIR(seen.attributes.mode) && !settled(seen.attributes, settings_.settled_ns);
         by_number_[node->number] = node;
         current = node;
     } else {

@@ -26,6 +26,8 @@ struct Node {
     const Root* root = nullptr;  // null: a directory above the roots, which only the mount has
     bool local = false;          // on another file system than its root: agents are not asked
     std::string target;          // of a link, as the mount shows it
+    // Changed so short a time before it was seen that another change may not show in its times.
+    bool young = false;
 
     bool is_made_up() const { return root == nullptr; }
     std::string name() const { return path.substr(path.rfind('/') + 1); }
@@ -40,10 +42,16 @@ struct Node {
         attributes_ = attributes;
     }
 
+    // A refresh has come. Who is told of a young file from now on gets another number: under this
+    // one the kernel may hold pages of before.
+    void refreshed() { refreshed_ = true; }
+    bool is_outdated() const { return young && refreshed_; }
+
   private:
     friend class Nodes;
     mutable std::shared_mutex mutex_;
     Attributes attributes_;
+    std::atomic<bool> refreshed_{false};
     std::uint64_t lookups_ = 0;  // guarded by the table's mutex
 };
 
