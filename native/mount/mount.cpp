@@ -75,13 +75,15 @@ KnownPtr Mount::listing(const NodePtr& node, int& error) {
     return listings_.get(node->number, fetch);
 }
 
-KnownPtr Mount::fetch_listing(const Node& node, std::uint64_t& weight, int& error) {
+KnownPtr Mount::fetch_listing(Node& node, std::uint64_t& weight, int& error) {
     auto inode = node.attributes().inode;
+    auto refreshes = generation.load();
     TimePoint now = Clock::now();
     if (auto passed = node.local ? std::nullopt : agent_.listing(*node.root, node.path)) {
         auto listing = read_listing(*passed, weight);
         if (listing.ok() && listing->directory.inode == inode) {
             ++counters.listings;
+            node.set(listing->directory, refreshes);
             return std::make_shared<Known>(Known{std::move(*listing), now});
         }
     }
@@ -90,8 +92,18 @@ KnownPtr Mount::fetch_listing(const Node& node, std::uint64_t& weight, int& erro
     if (error == ESTALE || error == ENOENT) doubt(node);
     if (error != 0) return nullptr;
     ++counters.listings_read;
+    node.set(own.value.directory, refreshes);
     weight = weight_of(own.value);
     return std::make_shared<Known>(Known{std::move(own.value), now});
+}
+
+void Mount::renew(const NodePtr& node) {
+    auto refreshes = generation.load();
+    Attributes before = node->attributes();
+    int error = 0;
+    if (!S_ISDIR(before.mode) || listing(node, error)) return;
+    auto seen = look_at_original(original_path(*node), guard);  // it may not be listed
+    if (seen.error == 0 && seen.value.inode == before.inode) node->set(seen.value, refreshes);
 }
 
 // ---- names -----------------------------------------------------------------------------------
@@ -225,11 +237,12 @@ void Mount::refresh(const std::string& path) {
     {
         std::unique_lock all_answered(answering);
         std::string above = path.substr(0, path.rfind('/'));
-        if (NodePtr node = nodes.current(above)) listings_.drop(node->number);
-        for (const NodePtr& node : nodes.below(path)) {
+        auto outdate = [&](const NodePtr& node) {
             listings_.drop(node->number);
-            node->refreshed();
-        }
+            node->outdate(generation + 1);
+        };
+        if (NodePtr node = nodes.current(above); node && !node->is_made_up()) outdate(node);
+        for (const NodePtr& node : nodes.below(path)) outdate(node);
         ++generation;
     }
     invalidate(path);

@@ -52,6 +52,8 @@ class Mount {
 
     // The content of a directory, from the agent or read here; null, and the error, if that failed.
     KnownPtr listing(const NodePtr& node, int& error);
+    // Looks at a directory again after a refresh.
+    void renew(const NodePtr& node);
     // Finds a name and tells the kernel's count of it.
     Outcome<NodePtr> look_up(const NodePtr& above, const std::string& name);
     // An entry of a listing as a node; null if it must be looked up by itself.
@@ -75,7 +77,9 @@ class Mount {
     std::shared_mutex answering;
     std::atomic<std::uint64_t> generation{0};
 
+    // How long the kernel may believe in names, and in the attributes of a node.
     double timeout() const { return timeout_; }
+    double timeout_of(const Node& node) const { return node.is_outdated() ? 0 : timeout_; }
     std::string original_path(const Node& node) const;
 
     // Whether the kernel stops asking to open files and directories once it is told so.
@@ -88,7 +92,7 @@ class Mount {
     Counters counters;
 
   private:
-    KnownPtr fetch_listing(const Node& node, std::uint64_t& weight, int& error);
+    KnownPtr fetch_listing(Node& node, std::uint64_t& weight, int& error);
     OpenedPtr fetch_file(const Node& node, std::uint32_t part, int& error);
     Outcome<NodePtr> look_up_itself(const Node& above, const std::string& path, bool local);
     bool is_doubted(const std::string& path);

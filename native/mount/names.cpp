@@ -33,7 +33,8 @@ fuse_entry_param entry_of(const Mount& mount, const Node& node) {
     fuse_entry_param entry{};
     entry.ino = node.number;
     entry.attr = stat_of(node.attributes());
-    entry.attr_timeout = entry.entry_timeout = mount.timeout();
+    entry.attr_timeout = mount.timeout_of(node);
+    entry.entry_timeout = mount.timeout();
     return entry;
 }
 
@@ -85,8 +86,15 @@ void get_attributes(fuse_req_t request, fuse_ino_t number, fuse_file_info*) {
         fuse_reply_err(request, ESTALE);
         return;
     }
-    struct stat info = stat_of(node->attributes());
-    fuse_reply_attr(request, &info, mount.timeout());
+    for (;;) {
+        auto generation = mount.generation.load();
+        if (node->is_outdated()) mount.renew(node);
+        std::shared_lock lock(mount.answering);
+        if (generation != mount.generation) continue;
+        struct stat info = stat_of(node->attributes());
+        fuse_reply_attr(request, &info, mount.timeout_of(*node));
+        return;
+    }
 }
 
 void read_link(fuse_req_t request, fuse_ino_t number) {

@@ -48,7 +48,7 @@ Nodes::Nodes(const Settings& settings) : settings_(settings) {
             made_up_[path] = make(path, above->number);
             Attributes more = above->attributes();
             ++more.nlink;
-            above->set(more);
+            above->set(more, 0);
         }
     }
 }
@@ -80,7 +80,8 @@ NodePtr Nodes::tell(const Node& above, Seen seen) {
     std::unique_lock lock(mutex_);
     if (auto made_up = made_up_.find(seen.path); made_up != made_up_.end()) return made_up->second;
     NodePtr& current = by_path_[seen.path];
-    if (!current || current->is_outdated() || !is_same(current->attributes_, seen.attributes)) {
+    if (!current || (current->young && current->is_outdated()) ||
+        !is_same(current->attributes(), seen.attributes)) {
         auto node = std::make_shared<Node>();
         node->number = next_++;
         node->above = above.number;
@@ -94,7 +95,11 @@ NodePtr Nodes::tell(const Node& above, Seen seen) {
         by_number_[node->number] = node;
         current = node;
     } else {
-        current->set(seen.attributes);  // e.g. another count of links, another mode
+        std::unique_lock own(current->mutex_);
+        // E.g. another count of links, another mode. But a directory's own listing may be newer
+        // than the one in which it was seen now.
+        if (seen.attributes.ctime_ns >= current->attributes_.ctime_ns)
+            current->attributes_ = seen.attributes;
         current->above = above.number;
     }
     ++current->lookups_;

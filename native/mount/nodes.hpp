@@ -4,6 +4,8 @@
 // kernel has forgotten it as often as it was told of it. Numbers of nodes are never used again.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -36,22 +38,27 @@ struct Node {
         std::shared_lock lock(mutex_);
         return attributes_;
     }
-    // Only of a directory: a file with other attributes is another version.
-    void set(const Attributes& attributes) {
+    // Only of a directory: a file with other attributes is another version. `refreshes` had been
+    // before it was looked at.
+    void set(const Attributes& attributes, std::uint64_t refreshes) {
         std::unique_lock lock(mutex_);
         attributes_ = attributes;
+        looked_at_ = refreshes;
     }
 
-    // A refresh has come. Who is told of a young file from now on gets another number: under this
-    // one the kernel may hold pages of before.
-    void refreshed() { refreshed_ = true; }
-    bool is_outdated() const { return young && refreshed_; }
+    // The refresh of that number makes void what is known of it. Of a file that is so only if it is
+    // young: who is told of it from now on gets another number, since under this one the kernel may
+    // hold pages of before.
+    void outdate(std::uint64_t refresh) {
+        if (young || S_ISDIR(attributes().mode)) refreshed_ = refresh;
+    }
+    bool is_outdated() const { return looked_at_ < refreshed_; }
 
   private:
     friend class Nodes;
     mutable std::shared_mutex mutex_;
     Attributes attributes_;
-    std::atomic<bool> refreshed_{false};
+    std::atomic<std::uint64_t> looked_at_ = 0, refreshed_ = 0;
     std::uint64_t lookups_ = 0;  // guarded by the table's mutex
 };
 

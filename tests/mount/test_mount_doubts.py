@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import mmap
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mounted import View, bare
+from mounted import WITHIN, View, bare
 
 OLD, NEW = b"old " * 25, b"new " * 25
 #: The default of `file_settled`, as the program is told it.
@@ -51,3 +53,54 @@ def test_a_settled_file_is_not_read_again_for_a_refresh(view: View) -> None:
         view.refresh(view.root)
         assert (view / "file").read_bytes() == OLD
         assert view.counters()["bytes"] == before
+
+
+@pytest.fixture
+def package(view: View) -> Path:
+    """A directory whose times are long ago, seen through the mount."""
+    directory = view.root / "package"
+    directory.mkdir()
+    (directory / "first.py").write_text("")
+    os.utime(directory, (1, 1))
+    view.refresh(directory)
+    assert (view / "package").stat().st_mtime == 1
+    return directory
+
+
+@pytest.mark.parametrize("seen", [False, True])
+def test_a_directory_has_its_new_times_after_a_refresh(
+    view: View, package: Path, seen: bool
+) -> None:
+    """Also if the listing of the directory above, which is not refreshed, has shown old ones."""
+    (package / "more.py").write_text("")
+    view.refresh(package / "more.py")
+    if seen:
+        assert "package" in {entry.name for entry in os.scandir(view.top)}
+        subprocess.run(["ls", "-l", view.top], check=True, stdout=subprocess.DEVNULL)
+    for _ in range(2):
+        found = (view / "package").stat()
+        assert found.st_mtime_ns == package.stat().st_mtime_ns
+        os.listdir(view / "package")
+
+
+def test_a_running_interpreter_finds_a_module_that_is_new(view: View, package: Path) -> None:
+    program = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import first
+print("begun", flush=True)
+sys.stdin.readline()
+import second  # found anew because the time of its directory is another
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program, view / "package"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "begun\n"
+        (package / "second.py").write_text("")
+        view.refresh(package / "second.py")
+        running.communicate("go\n", timeout=WITHIN)
+        assert running.returncode == 0
