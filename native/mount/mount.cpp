@@ -14,13 +14,17 @@ constexpr std::uint64_t kListingRoom = 64 << 20;
 // The kernel holds what was read; descriptors are for what it has still to read, and for versions
 // that are open and no longer to be had elsewhere.
 constexpr std::uint64_t kMostOpened = 1024;
+// A copy that the agent keeps no longer takes its room for as long as we hold it. This is enough
+// for 128 programs that each read parts of a large file of their own.
+constexpr std::uint64_t kOpenedRoom = 512 << 20;
 constexpr Duration kIdle = std::chrono::seconds(60);
 constexpr double kForever = 365.0 * 86400;
 
-std::uint64_t descriptor_room() {
+// What a descriptor weighs at least, so that there are not too many of them either.
+std::uint64_t least_weight() {
     rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 64;
-    return std::clamp<std::uint64_t>(limit.rlim_cur / 2, 16, kMostOpened);
+    std::uint64_t most = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur / 2 : 64;
+    return kOpenedRoom / std::clamp<std::uint64_t>(most, 16, kMostOpened);
 }
 
 // The document behind a descriptor.
@@ -53,7 +57,8 @@ Mount::Mount(const Settings& given, const Guard& guarding)
       figures(given),
       agent_(given),
       listings_(kListingRoom, kIdle),
-      opened_(descriptor_room(), kIdle),
+      opened_(kOpenedRoom, kIdle),
+      least_weight_(least_weight()),
       timeout_(given.ttl > Duration{} ? std::chrono::duration<double>(given.ttl).count()
                                       : kForever) {
     start_thread([this] { invalidate_doubted(); }).detach();
@@ -165,11 +170,14 @@ bool Mount::comes_in_parts(const Node& node, std::uint64_t size) const {
 }
 
 OpenedPtr Mount::open(const NodePtr& node, std::uint32_t part, int& error) {
-    return opened_.get({node->number, part},
-                       [&](std::uint64_t&) { return fetch_file(*node, part, error); });
+    return opened_.get({node->number, part}, [&](std::uint64_t& weight) {
+        return fetch_file(*node, part, weight, error);
+    });
 }
 
-OpenedPtr Mount::fetch_file(const Node& node, std::uint32_t part, int& error) {
+OpenedPtr Mount::fetch_file(const Node& node, std::uint32_t part, std::uint64_t& weight,
+                            int& error) {
+    weight = least_weight_;
     Attributes wanted = node.attributes();
     bool whole = part == kWhole;
     std::uint64_t begin = whole ? 0 : part * kPartBytes;
@@ -182,6 +190,7 @@ OpenedPtr Mount::fetch_file(const Node& node, std::uint32_t part, int& error) {
             ::fstat(passed->fd.get(), &info) == 0 &&
             static_cast<std::uint64_t>(info.st_size) == size) {
             ++counters.files;
+            weight = std::max(weight, size);
             return std::make_shared<Opened>(Opened{std::move(passed->fd), begin, false});
         }
     }

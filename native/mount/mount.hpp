@@ -93,7 +93,7 @@ class Mount {
 
   private:
     KnownPtr fetch_listing(Node& node, std::uint64_t& weight, int& error);
-    OpenedPtr fetch_file(const Node& node, std::uint32_t part, int& error);
+    OpenedPtr fetch_file(const Node& node, std::uint32_t part, std::uint64_t& weight, int& error);
     Outcome<NodePtr> look_up_itself(const Node& above, const std::string& path, bool local);
     bool is_doubted(const std::string& path);
     void invalidate(const std::string& path);
@@ -103,6 +103,7 @@ class Mount {
     Agent agent_;
     Cache<std::uint64_t, Known> listings_;
     Cache<std::pair<std::uint64_t, std::uint32_t>, Opened> opened_;
+    const std::uint64_t least_weight_;
     const double timeout_;
     std::mutex mutex_;
     std::condition_variable more_doubted_;
