@@ -9,8 +9,8 @@ namespace {
 
 constexpr Duration kFirstPause = std::chrono::milliseconds(200);
 constexpr Duration kLongestPause = std::chrono::seconds(10);
-// A storage that is busy makes answers late: the agent is asked again, and joins what is in
-// flight, for so many deadlines.
+// A storage that is busy makes answers late. An agent that lives is waited for so many deadlines:
+// were it asked for less, it would give up, and every node would read the storage itself.
 constexpr int kMostDeadlines = 30;
 
 }  // namespace
@@ -41,38 +41,29 @@ std::optional<Passed> Agent::tree(TreeOrder order) {
     return fetch({.op = Op::Tree, .flags = kDescriptor, .meta = order.encode()});
 }
 
-std::optional<Passed> Agent::fetch(const Question& question) {
+std::optional<Passed> Agent::fetch(Question question) {
     if (settings_.agent.empty() || left_alone()) return {};
-    for (int i = 0; i < kMostDeadlines; ++i) {
-        auto exchange = client_.ask(settings_.agent, question, settings_.deadline);
-        if (exchange.ok()) {
-            answered();
-            auto attributes = Attributes::decode(exchange->meta());
-            Passed passed{exchange->take_descriptor(),
-                          attributes.ok() ? *attributes : Attributes()};
-            if (!attributes.ok() || !passed.fd) return {};
-            return passed;
-        }
+    question.silence = settings_.deadline;
+    question.lives = [this] {
+        return client_
+            .ask(settings_.agent, {.op = Op::Probe, .meta = ProbeMessage().encode()},
+                 settings_.deadline)
+            .ok();
+    };
+    auto exchange = client_.ask(settings_.agent, question, kMostDeadlines * settings_.deadline);
+    if (!exchange.ok()) {
+        // Anything else: it said no, which is its business, or the storage's.
         const Status& status = exchange.status();
-        bool silent = status.at() == settings_.agent &&
-                      (status.code() == Code::DeadlineMissed || status.code() == Code::Unavailable);
-        if (!silent) return {};  // it said no: its business, or the storage's
-        if (status.code() == Code::Unavailable || !lives()) {
+        if (status.at() == settings_.agent &&
+            (status.code() == Code::DeadlineMissed || status.code() == Code::Unavailable))
             failed();
-            return {};
-        }
+        return {};
     }
-    return {};
-}
-
-// What it answers does not matter.
-bool Agent::lives() {
-    auto answer =
-        client_.ask(settings_.agent, {.op = Op::Stat, .meta = KeyMessage{"@mount"}.encode()},
-                    settings_.deadline);
-    return answer.ok() || answer.status().at() != settings_.agent ||
-           (answer.status().code() != Code::DeadlineMissed &&
-            answer.status().code() != Code::Unavailable);
+    answered();
+    auto attributes = Attributes::decode(exchange->meta());
+    Passed passed{exchange->take_descriptor(), attributes.ok() ? *attributes : Attributes()};
+    if (!attributes.ok() || !passed.fd) return {};
+    return passed;
 }
 
 bool Agent::left_alone() {

@@ -31,8 +31,7 @@ class Agent {
 
   private:
     std::optional<Passed> tree(TreeOrder order);
-    std::optional<Passed> fetch(const Question& question);
-    bool lives();
+    std::optional<Passed> fetch(Question question);
     bool left_alone();
     void answered();
     void failed();
