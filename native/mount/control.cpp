@@ -5,6 +5,7 @@
 #include <sys/un.h>
 
 #include <cerrno>
+#include <system_error>
 
 #include "base/thread.hpp"
 
@@ -73,7 +74,11 @@ void Control::accept_all() {
     for (;;) {
         int connection = ::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC);
         if (connection < 0) continue;
-        start_thread([this, connection] { serve(connection); }).detach();
+        try {
+            start_thread([this, connection] { serve(connection); }).detach();
+        } catch (const std::system_error&) {
+            serve(connection);  // the limit of the user or of the cgroup
+        }
     }
 }
 

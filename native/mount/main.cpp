@@ -126,7 +126,10 @@ int main(int count, char** words) {
         fuse_session_unmount(session);
         return refuse(listening.message());
     }
-    serving.start();
+    if (!serving.start()) {
+        fuse_session_unmount(session);
+        return refuse("no thread can be started; is the limit of processes reached?");
+    }
     say("mounted");
     int number = 0;
     ::sigwait(&ends, &number);

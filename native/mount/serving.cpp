@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <system_error>
 
 #include "base/thread.hpp"
 
@@ -18,9 +19,9 @@ Serving::Serving(fuse_session* session, std::atomic<std::uint64_t>& requests,
                  std::function<void()> ended)
     : session_(session), requests_(requests), ended_(std::move(ended)) {}
 
-void Serving::start() {
+bool Serving::start() {
     std::lock_guard lock(mutex_);
-    start_one();
+    return start_one();
 }
 
 bool Serving::has_room() const {
@@ -28,10 +29,15 @@ bool Serving::has_room() const {
     return waiting_ > 0 || threads_ < kMostThreads;
 }
 
-void Serving::start_one() {
+bool Serving::start_one() {
+    try {
+        start_thread([this] { serve(); }).detach();
+    } catch (const std::system_error&) {
+        return false;  // the limit of the user or of the cgroup: those that are there go on
+    }
     ++threads_;
     ++waiting_;
-    start_thread([this] { serve(); }).detach();
+    return true;
 }
 
 void Serving::serve() {

@@ -19,13 +19,14 @@ class Serving {
     Serving(fuse_session* session, std::atomic<std::uint64_t>& requests,
             std::function<void()> ended);
 
-    void start();
+    // False if no thread can be started.
+    bool start();
     // Whether a request that came now would be answered by somebody.
     bool has_room() const;
 
   private:
     void serve();
-    void start_one();
+    bool start_one();
 
     fuse_session* const session_;
     std::atomic<std::uint64_t>& requests_;

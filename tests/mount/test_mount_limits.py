@@ -1,0 +1,50 @@
+"""A mount whose process reaches a limit of the system goes on with what it has."""
+
+from __future__ import annotations
+
+import resource
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from mounted import WITHIN, View, bare, wait_for
+
+from holdfast.cluster.storage import Storage
+from holdfast.files import mounting
+
+#: More than there are threads that wait, or stacks of threads that have ended.
+READERS = 60
+#: Threads of the process that do not answer the kernel.
+OTHERS = 5
+
+
+def room_for_no_thread(view: View) -> None:
+    """Let the process allocate a little, but no stack (root is exempt from limits of threads)."""
+    pid = view.pid
+    used = 1024 * int(Path(f"/proc/{pid}/status").read_text().split("VmSize:")[1].split()[0])
+    stack, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    assert stack == resource.RLIM_INFINITY or stack >= 8 << 20
+    resource.prlimit(pid, resource.RLIMIT_AS, (used + (1 << 20), resource.RLIM_INFINITY))
+
+
+def threads(view: View) -> int:
+    return len(list(Path(f"/proc/{view.pid}/task").iterdir()))
+
+
+def test_threads_that_cannot_be_started(backing: Path, storage: Storage, tmp_path: Path) -> None:
+    names = [f"file-{number}" for number in range(READERS)]
+    for name in names:
+        (backing / name).write_text(name)
+    with bare(storage.at, tmp_path) as view, ThreadPoolExecutor(READERS) as pool:
+        for name in names:
+            assert (view / name).stat().st_size == len(name)
+        room_for_no_thread(view)
+        before = threads(view)
+        storage.hang("", "open")
+        try:
+            reading = [pool.submit((view / name).read_text) for name in names]
+            wait_for(lambda: storage.total().opens == before - OTHERS)  # all are busy
+            assert mounting.ask(view.control, "ping", within=WITHIN)  # it lives, and says so
+            assert threads(view) == before
+        finally:
+            storage.heal()
+        assert [one.result(WITHIN) for one in reading] == names
