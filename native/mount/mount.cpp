@@ -171,7 +171,9 @@ bool Mount::comes_in_parts(const Node& node, std::uint64_t size) const {
 
 OpenedPtr Mount::open(const NodePtr& node, std::uint32_t part, int& error) {
     return opened_.get({node->number, part}, [&](std::uint64_t& weight) {
-        return fetch_file(*node, part, weight, error);
+        OpenedPtr copy = fetch_file(*node, part, weight, error);
+        // Kept under the part's number as well: nobody asks the agent again for each piece of it.
+        return copy || part == kWhole ? copy : open(node, kWhole, error);
     });
 }
 

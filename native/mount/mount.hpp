@@ -62,7 +62,6 @@ class Mount {
     static constexpr std::uint32_t kWhole = 0xffff'ffff;
     // A file's copy or one part of it; the original itself if there is no copy.
     OpenedPtr open(const NodePtr& node, std::uint32_t part, int& error);
-    // A part that no agent has is read from the original.
     bool comes_in_parts(const Node& node, std::uint64_t size) const;
 
     // A file turned out not to be what its listing says: its name is looked at by itself from now.

@@ -22,10 +22,11 @@ int read_exactly(const Opened& from, std::uint64_t offset, std::size_t size, cha
     return 0;
 }
 
-int read_whole(Mount& mount, const NodePtr& node, const Identity& version, std::uint64_t offset,
-               std::size_t size, char* out) {
+// From the copy, or from one part of it.
+int read_piece(Mount& mount, const NodePtr& node, const Identity& version, std::uint32_t part,
+               std::uint64_t offset, std::size_t size, char* out) {
     int error = 0;
-    OpenedPtr from = mount.open(node, Mount::kWhole, error);
+    OpenedPtr from = mount.open(node, part, error);
     if (!from) return error;
     error = read_exactly(*from, offset, size, out);
     // Looked at after the bytes were read: had it been written to before, this would show it.
@@ -39,10 +40,8 @@ int read_parts(Mount& mount, const NodePtr& node, const Identity& version, std::
     while (size > 0) {
         auto part = offset / kPartBytes;
         auto piece = std::min<std::uint64_t>(size, (part + 1) * kPartBytes - offset);
-        int error = 0;
-        OpenedPtr from = mount.open(node, static_cast<std::uint32_t>(part), error);
-        error = from ? read_exactly(*from, offset, piece, out)
-                     : read_whole(mount, node, version, offset, piece, out);
+        int error =
+            read_piece(mount, node, version, static_cast<std::uint32_t>(part), offset, piece, out);
         if (error != 0) return error;
         offset += piece;
         out += piece;
@@ -64,9 +63,10 @@ void read(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset, fuse
     Scratch out(size);
     int error = 0;
     if (size > 0)
-        error = mount.comes_in_parts(*node, file.size)
-                    ? read_parts(mount, node, file.identity(), begin, size, out.data())
-                    : read_whole(mount, node, file.identity(), begin, size, out.data());
+        error =
+            mount.comes_in_parts(*node, file.size)
+                ? read_parts(mount, node, file.identity(), begin, size, out.data())
+                : read_piece(mount, node, file.identity(), Mount::kWhole, begin, size, out.data());
     if (error != 0) {
         fuse_reply_err(request, error);
         return;
