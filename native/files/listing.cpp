@@ -78,7 +78,8 @@ Result<Listing> Listing::decode(std::string_view document) {
     return listing;
 }
 
-Result<Listing> list_directory(const std::string& root, const std::string& path) {
+Result<Listing> list_directory(const std::string& root, const std::string& path,
+                               Changing changing) {
     FileOrder order{.root = root, .path = path};
     auto place = path == root ? resolve_root(root) : resolve(order);
     if (!place.ok()) return place.take_status();
@@ -102,6 +103,7 @@ Result<Listing> list_directory(const std::string& root, const std::string& path)
         listing.entries.push_back(look_at(::dirfd(stream.get()), name.c_str()));
     std::sort(listing.entries.begin(), listing.entries.end(),
               [](const Entry& a, const Entry& b) { return a.name < b.name; });
+    if (changing == Changing::Taken) return listing;
     struct stat after{};
     if (::fstat(::dirfd(stream.get()), &after) != 0 ||
         Attributes::of(after).identity() != listing.directory.identity())

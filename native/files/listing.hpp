@@ -30,7 +30,10 @@ struct Listing {
 
 // Reads the directory of the shared file system once. `path` is the root or a plain path below it
 // (FileOrder::below_root). NotCached if it is no directory, changed meanwhile, lies on another file
-// system than its root, or cannot be read, whatever the reason.
-Result<Listing> list_directory(const std::string& root, const std::string& path);
+// system than its root, or cannot be read, whatever the reason. With Changing::Taken it may have
+// changed: names that came or went meanwhile may be in the listing or not.
+enum class Changing { Refused, Taken };
+Result<Listing> list_directory(const std::string& root, const std::string& path,
+                               Changing changing = Changing::Refused);
 
 }  // namespace holdfast

@@ -6,6 +6,7 @@ import mmap
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -86,6 +87,7 @@ def test_a_directory_has_its_new_times_after_a_refresh(
 def test_a_running_interpreter_finds_a_module_that_is_new(view: View, package: Path) -> None:
     program = """
 import sys
+import threading
 sys.path.insert(0, sys.argv[1])
 import first
 print("begun", flush=True)
@@ -104,3 +106,26 @@ import second  # found anew because the time of its directory is another
         view.refresh(package / "second.py")
         running.communicate("go\n", timeout=WITHIN)
         assert running.returncode == 0
+
+
+def test_a_directory_that_never_rests_is_listed(view: View) -> None:
+    """It is as whole as a listing of the original would be: what stays there is in it."""
+    directory = view.root / "busy"
+    directory.mkdir()
+    names = {f"file-{number}" for number in range(3000)}
+    for name in names:
+        (directory / name).touch()
+    over = threading.Event()
+
+    def change() -> None:
+        while not over.is_set():
+            (directory / "comes").touch()
+            (directory / "comes").unlink()
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        assert names <= set(os.listdir(view / "busy"))
+    finally:
+        over.set()
+        changing.join()
