@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/buffer.hpp"
 #include "files/resolve.hpp"
 #include "rpc/wire.hpp"
 
@@ -76,6 +77,17 @@ Result<Listing> Listing::decode(std::string_view document) {
     }
     if (!whole || !reader.whole()) return Status(Code::Damaged, "a listing is damaged");
     return listing;
+}
+
+Result<Listing> read_listing(int file, std::size_t size) {
+    Buffer bytes(size);
+    for (std::size_t at = 0; at < size;) {
+        auto got = ::pread(file, bytes.data() + at, size - at, static_cast<off_t>(at));
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return Status(Code::Damaged, "a listing is cut short");
+        at += static_cast<std::size_t>(got);
+    }
+    return Listing::decode({bytes.data(), size});
 }
 
 Result<Listing> list_directory(const std::string& root, const std::string& path,

@@ -1,6 +1,6 @@
 // A directory as one document: its own attributes, and each entry with its name, its attributes
 // (those of a link itself) and, for a link, its target. It travels and is kept like a file.
-// Value types; list_directory() may block, the rest does no I/O.
+// Value types; read_listing() and list_directory() may block, the rest does no I/O.
 #pragma once
 
 #include <string>
@@ -27,6 +27,10 @@ struct Listing {
     std::string encode() const;
     static Result<Listing> decode(std::string_view document);
 };
+
+// A document of so many bytes, from its file: a disk that fails is an error, as it would not be
+// with a map of it.
+Result<Listing> read_listing(int file, std::size_t size);
 
 // Reads the directory of the shared file system once. `path` is the root or a plain path below it
 // (FileOrder::below_root). NotCached if it is no directory, changed meanwhile, lies on another file

@@ -1,9 +1,7 @@
 #include "files/warming.hpp"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <string>
 #include <system_error>
@@ -15,18 +13,6 @@ namespace holdfast {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(20);  // for one of them
-
-Result<Listing> listing_in(const Document& document) {
-    std::string bytes(document.size, '\0');
-    for (std::size_t at = 0; at < bytes.size();) {
-        auto got = ::pread(document.file->get(), bytes.data() + at, bytes.size() - at,
-                           static_cast<off_t>(at));
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return Status(Code::Damaged, "a listing is cut short");
-        at += static_cast<std::size_t>(got);
-    }
-    return Listing::decode(bytes);
-}
 
 }  // namespace
 
@@ -100,7 +86,7 @@ void Warming::work(Run& run) {
 
 void Warming::done(Run& run, const TreeOrder& order, const Result<Document>& document) {
     auto listing = order.kind == TreeOrder::Kind::Listing && document.ok()
-                       ? listing_in(*document)
+                       ? read_listing(document->file->get(), document->size)
                        : Result<Listing>(Status(Code::NotCached, "no listing"));
     std::lock_guard lock(mutex_);
     Progress& progress = run.progress;

@@ -1,6 +1,5 @@
 #include "mount/mount.hpp"
 
-#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -25,20 +24,6 @@ std::uint64_t least_weight() {
     rlimit limit{};
     std::uint64_t most = ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur / 2 : 64;
     return kOpenedRoom / std::clamp<std::uint64_t>(most, 16, kMostOpened);
-}
-
-// The document behind a descriptor.
-Result<Listing> read_listing(const Passed& passed, std::uint64_t& weight) {
-    struct stat info{};
-    if (::fstat(passed.fd.get(), &info) != 0 || info.st_size <= 0)
-        return Status(Code::Damaged, "an agent passed no listing");
-    auto size = static_cast<std::size_t>(info.st_size);
-    void* at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, passed.fd.get(), 0);
-    if (at == MAP_FAILED) return Status(Code::Damaged, "a listing cannot be mapped");
-    auto listing = Listing::decode({static_cast<const char*>(at), size});
-    ::munmap(at, size);
-    weight = 2 * size;
-    return listing;
 }
 
 std::uint64_t weight_of(const Listing& listing) {
@@ -85,10 +70,14 @@ KnownPtr Mount::fetch_listing(Node& node, std::uint64_t& weight, int& error) {
     auto refreshes = generation.load();
     TimePoint now = Clock::now();
     if (auto passed = node.local ? std::nullopt : agent_.listing(*node.root, node.path)) {
-        auto listing = read_listing(*passed, weight);
+        struct stat info{};
+        bool there = ::fstat(passed->fd.get(), &info) == 0;
+        auto listing =
+            read_listing(passed->fd.get(), there ? static_cast<std::size_t>(info.st_size) : 0);
         if (listing.ok() && listing->directory.inode == inode) {
             ++counters.listings;
             node.set(listing->directory, refreshes);
+            weight = weight_of(*listing);
             return std::make_shared<Known>(Known{std::move(*listing), now});
         }
     }
