@@ -249,7 +249,8 @@ void Mount::refresh(const std::string& path) {
 }
 
 // Names first, then what the kernel holds of directories; a name that is gone from a directory
-// takes along what the kernel believes to be missing below it.
+// takes along what the kernel believes to be missing below it. Where the name is gone already this
+// does nothing, so below such a directory the kernel is not let believe it.
 void Mount::invalidate(const std::string& path) {
     auto drop_name = [&](std::uint64_t above, const std::string& name) {
         fuse_lowlevel_notify_inval_entry(session_, above, name.c_str(), name.size());
@@ -261,6 +262,7 @@ void Mount::invalidate(const std::string& path) {
     for (const NodePtr& node : nodes.below(path)) {
         drop_directory(*node);
         drop_name(node->above, node->name());
+        node->nameless = true;
     }
     auto slash = path.rfind('/');
     if (NodePtr above = nodes.current(path.substr(0, slash))) {

@@ -59,7 +59,7 @@ void look_up(fuse_req_t request, fuse_ino_t number, const char* name) {
         if (found.value)
             entry = entry_of(mount, *found.value);
         else
-            entry.entry_timeout = mount.timeout();  // it is missing, and stays so
+            entry.entry_timeout = above->nameless ? 0 : mount.timeout();  // it stays missing
         if (!found.value && found.error != ENOENT)
             fuse_reply_err(request, found.error);
         else if (fuse_reply_entry(request, &entry) != 0 && found.value)

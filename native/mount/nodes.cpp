@@ -101,6 +101,7 @@ NodePtr Nodes::tell(const Node& above, Seen seen) {
         if (seen.attributes.ctime_ns >= current->attributes_.ctime_ns)
             current->attributes_ = seen.attributes;
         current->above = above.number;
+        current->nameless = false;
     }
     ++current->lookups_;
     return current;

@@ -28,6 +28,8 @@ struct Node {
     const Root* root = nullptr;  // null: a directory above the roots, which only the mount has
     bool local = false;          // on another file system than its root: agents are not asked
     std::string target;          // of a link, as the mount shows it
+    // The kernel has dropped its name and does not find it by its path, but somebody may be in it.
+    std::atomic<bool> nameless = false;
     // Changed so short a time before it was seen that another change may not show in its times.
     bool young = false;
 

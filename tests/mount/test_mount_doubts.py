@@ -129,3 +129,35 @@ def test_a_directory_that_never_rests_is_listed(view: View) -> None:
     finally:
         over.set()
         changing.join()
+
+
+def test_a_name_that_was_missing_where_a_program_stands(view: View) -> None:
+    """Whose directory nobody looks up by its path between two refreshes."""
+    (view.root / "d/e").mkdir(parents=True)
+    here = [os.open(view / name, os.O_RDONLY) for name in ("d", "d/e")]
+    try:
+        for name in ("first", "second", "third"):
+            for directory in here:
+                assert not exists(name, directory)
+                assert not exists(name, directory)
+            for where in ("d", "d/e"):
+                (view.root / where / name).touch()
+            view.refresh(view.root)
+            for directory in here:
+                assert exists(name, directory)
+        # Once it was looked up, the kernel keeps again what is missing there.
+        assert not (view / "d/missing").exists()
+        with view.stopped():
+            assert not (view / "d/missing").exists()
+            assert not exists("missing", here[0])
+    finally:
+        for directory in here:
+            os.close(directory)
+
+
+def exists(name: str, directory: int) -> bool:
+    try:
+        os.stat(name, dir_fd=directory)
+    except FileNotFoundError:
+        return False
+    return True
