@@ -1,7 +1,8 @@
 // The socket on which a mount is asked by programs of its user. Requests and answers are a length
 // (32 bits) and fields that end with a zero each:
 //
-//     ping              -> "well", or "full" if no thread is free to answer the kernel
+//     ping              -> "well", or "full" if no thread is free to answer the kernel, nor
+//                          was since the last ping
 //     status            -> NAME=NUMBER for each counter
 //     refresh PATH...   -> nothing, once the kernel has forgotten them
 //
@@ -17,7 +18,7 @@ namespace holdfast::mount {
 
 class Control {
   public:
-    Control(Mount& mount, const Serving& serving) : mount_(mount), serving_(serving) {}
+    Control(Mount& mount, Serving& serving) : mount_(mount), serving_(serving) {}
 
     // Listens at the path of the settings, if there is one.
     Status listen();
@@ -28,7 +29,7 @@ class Control {
     std::string answer(const std::vector<std::string>& fields);
 
     Mount& mount_;
-    const Serving& serving_;
+    Serving& serving_;
     Fd socket_;
 };
 

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <system_error>
+#include <utility>
 
 #include "base/thread.hpp"
 
@@ -24,9 +25,10 @@ bool Serving::start() {
     return start_one();
 }
 
-bool Serving::has_room() const {
+bool Serving::goes_on() {
     std::lock_guard lock(mutex_);
-    return waiting_ > 0 || threads_ < kMostThreads;
+    bool answers = std::exchange(answered_before_, answered_) != answered_;
+    return answers || waiting_ > 0 || threads_ < kMostThreads;
 }
 
 bool Serving::start_one() {
@@ -55,6 +57,7 @@ void Serving::serve() {
         ++requests_;
         fuse_session_process_buf(session_, &request);
         std::lock_guard lock(mutex_);
+        ++answered_;
         superfluous = waiting_ >= kMostWaiting;
         if (!superfluous) ++waiting_;
     }

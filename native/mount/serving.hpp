@@ -21,8 +21,9 @@ class Serving {
 
     // False if no thread can be started.
     bool start();
-    // Whether a request that came now would be answered by somebody.
-    bool has_room() const;
+    // Whether a request that came now would be answered by somebody, or has been answered since
+    // this was asked last: then one that waits has its turn.
+    bool goes_on();
 
   private:
     void serve();
@@ -31,8 +32,9 @@ class Serving {
     fuse_session* const session_;
     std::atomic<std::uint64_t>& requests_;
     const std::function<void()> ended_;
-    mutable std::mutex mutex_;
+    std::mutex mutex_;
     int threads_ = 0, waiting_ = 0;
+    std::uint64_t answered_ = 0, answered_before_ = 0;
     bool over_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,8 @@ from holdfast.files import mounting
 READERS = 60
 #: Threads of the process that do not answer the kernel.
 OTHERS = 5
+#: The most that answer it, as native/mount/serving.cpp has it.
+THREADS = 400
 
 
 def room_for_no_thread(view: View) -> None:
@@ -48,3 +51,34 @@ def test_threads_that_cannot_be_started(backing: Path, storage: Storage, tmp_pat
         finally:
             storage.heal()
         assert [one.result(WITHIN) for one in reading] == names
+
+
+def test_a_mount_whose_threads_are_all_busy_is_not_stuck(backing: Path, tmp_path: Path) -> None:
+    """Only one that answers nobody is: a slow storage must not get it aborted."""
+    (backing / "file").touch()
+    with (
+        Storage(backing, tmp_path / "slow", operation_delay="1 ms") as slow,
+        bare(slow.at, tmp_path) as view,
+        ThreadPoolExecutor(THREADS + 200) as pool,
+    ):
+
+        def look(_: int) -> int:
+            """Ask for what always comes from the storage; returns the error."""
+            try:
+                os.getxattr(view / "file", "user.none")
+            except OSError as error:
+                return error.errno or 0
+            return 0
+
+        def pinged() -> bytes:
+            return mounting.ask(view.control, "ping", within=WITHIN)[0]
+
+        usual = look(0)
+        looking = [pool.submit(look, number) for number in range(THREADS + 200)]
+        wait_for(lambda: threads(view) == THREADS + OTHERS)
+        pinged()
+        done = sum(one.done() for one in looking)
+        wait_for(lambda: sum(one.done() for one in looking) > done + 5)
+        assert pinged() == b"well"
+        assert sum(not one.done() for one in looking) > THREADS  # it had no thread free
+        assert {one.result(WITHIN) for one in looking} == {usual}
