@@ -79,6 +79,7 @@ void Agent::answered() {
 
 void Agent::failed() {
     std::lock_guard lock(mutex_);
+    if (Clock::now() < left_alone_until_) return;  // another who waited for it has said so
     pause_ = std::clamp(2 * pause_, kFirstPause, kLongestPause);
     left_alone_until_ = Clock::now() + pause_;
 }
