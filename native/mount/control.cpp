@@ -5,7 +5,9 @@
 #include <sys/un.h>
 
 #include <cerrno>
+#include <chrono>
 #include <system_error>
+#include <thread>
 
 #include "base/thread.hpp"
 
@@ -14,6 +16,7 @@ namespace {
 
 // Longer than any request that makes sense.
 constexpr std::uint32_t kLongest = 16 << 20;
+constexpr auto kRest = std::chrono::milliseconds(20);
 
 bool receive(int socket, void* into, std::size_t size) {
     return ::recv(socket, into, size, MSG_WAITALL) == static_cast<ssize_t>(size);
@@ -73,7 +76,10 @@ Status Control::listen() {
 void Control::accept_all() {
     for (;;) {
         int connection = ::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC);
-        if (connection < 0) continue;
+        if (connection < 0) {  // e.g. no descriptor is free: who wants to be heard stays there
+            std::this_thread::sleep_for(kRest);
+            continue;
+        }
         try {
             start_thread([this, connection] { serve(connection); }).detach();
         } catch (const std::system_error&) {
