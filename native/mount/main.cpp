@@ -113,10 +113,11 @@ int main(int count, char** words) {
     raise_descriptor_limit();
     fuse_set_log_func(note);
 
+    // It has threads from here on, and so have those below: nothing is torn down under them.
     Mount mount(*settings, guard);
     fuse_session* session = make_session(mount);
     if (session == nullptr || fuse_session_mount(session, settings->point.c_str()) != 0)
-        return refuse(complaint.empty() ? "it could not be mounted" : complaint);
+        std::_Exit(refuse(complaint.empty() ? "it could not be mounted" : complaint));
     guard = Guard();  // this one counts as well; nobody has been answered yet
     mount.attach(session);
     Serving serving(session, mount.counters.requests, [] { ::kill(::getpid(), SIGUSR1); });
@@ -124,11 +125,11 @@ int main(int count, char** words) {
     Status listening = control.listen();
     if (!listening.ok()) {
         fuse_session_unmount(session);
-        return refuse(listening.message());
+        std::_Exit(refuse(listening.message()));
     }
     if (!serving.start()) {
         fuse_session_unmount(session);
-        return refuse("no thread can be started; is the limit of processes reached?");
+        std::_Exit(refuse("no thread can be started; is the limit of processes reached?"));
     }
     say("mounted");
     int number = 0;
@@ -136,6 +137,5 @@ int main(int count, char** words) {
     // Root does not need libfuse for it, which closes the descriptor that other threads read.
     if (number != SIGUSR1 && ::umount2(settings->point.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) != 0)
         fuse_session_unmount(session);
-    // Threads may still answer whoever has something open: nothing is torn down under them.
-    std::_Exit(0);
+    std::_Exit(0);  // threads may still answer whoever has something open
 }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from mounted import WITHIN, View, bare, wait_for
 
 from holdfast.cluster.storage import Storage
@@ -82,3 +84,22 @@ def test_a_mount_whose_threads_are_all_busy_is_not_stuck(backing: Path, tmp_path
         assert pinged() == b"well"
         assert sum(not one.done() for one in looking) > THREADS  # it had no thread free
         assert {one.result(WITHIN) for one in looking} == {usual}
+
+
+@pytest.mark.parametrize("wrong", ["control", "point"])
+def test_a_mount_that_cannot_begin_says_why_and_ends(tmp_path: Path, wrong: str) -> None:
+    """Although threads of it run already."""
+    (tmp_path / "root").mkdir()
+    (tmp_path / "mnt").mkdir()
+    words = {"point": tmp_path / "mnt", "broadcast": tmp_path / "root", "control": tmp_path / "c"}
+    words[wrong] = tmp_path / ("x" * 150)
+    done = subprocess.run(
+        [mounting.PROGRAM, *(f"{name}={value}" for name, value in words.items())],
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=WITHIN,
+    )
+    assert done.returncode == 1
+    assert "x" * 150 in done.stdout
+    assert done.stderr == ""
