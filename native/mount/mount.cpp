@@ -13,9 +13,10 @@ constexpr std::uint64_t kListingRoom = 64 << 20;
 // The kernel holds what was read; descriptors are for what it has still to read, and for versions
 // that are open and no longer to be had elsewhere.
 constexpr std::uint64_t kMostOpened = 1024;
-// A copy that the agent keeps no longer takes its room for as long as we hold it. This is enough
-// for 128 programs that each read parts of a large file of their own.
-constexpr std::uint64_t kOpenedRoom = 512 << 20;
+// A copy that the agent keeps no longer takes memory for as long as we hold it. This is enough for
+// 128 programs that each read a large file of their own. One that comes whole weighs no more than a
+// part: to fetch it again for each read would cost more than the memory.
+constexpr std::uint64_t kOpenedRoom = 128 * kPartBytes;
 constexpr Duration kIdle = std::chrono::seconds(60);
 constexpr double kForever = 365.0 * 86400;
 
@@ -181,7 +182,7 @@ OpenedPtr Mount::fetch_file(const Node& node, std::uint32_t part, std::uint64_t&
             ::fstat(passed->fd.get(), &info) == 0 &&
             static_cast<std::uint64_t>(info.st_size) == size) {
             ++counters.files;
-            weight = std::max(weight, size);
+            weight = std::max(least_weight_, std::min(size, kPartBytes));
             return std::make_shared<Opened>(Opened{std::move(passed->fd), begin, false});
         }
     }
