@@ -18,6 +18,8 @@ constexpr std::size_t kPiece = PATH_MAX - NAME_MAX - 2;
 // A directory that changes under our hands is read again for so long; then it is taken as it comes,
 // which is how programs read the original.
 constexpr auto kPatience = std::chrono::milliseconds(500);
+// It may still change in the moment between being found and being opened.
+constexpr int kTries = 20;
 constexpr auto kPause = std::chrono::milliseconds(5);
 
 std::string by_number(const Fd& fd) {
@@ -70,16 +72,18 @@ Outcome<Listing> list_original(const std::string& path, std::uint64_t inode, con
     if (::fstat(fd.value.get(), &info) != 0) return {{}, errno};
     if (guard.is_ours(info.st_dev)) return {{}, ELOOP};
     if (info.st_ino != inode) return {{}, ESTALE};
-    for (TimePoint end = Clock::now() + kPatience;;) {
-        bool last = Clock::now() >= end;
+    TimePoint end = Clock::now() + kPatience;
+    for (int tries = 0; tries < kTries;) {
+        bool taken = Clock::now() >= end;
         auto listing = list_directory(by_number(fd.value), by_number(fd.value),
-                                      last ? Changing::Taken : Changing::Refused);
+                                      taken ? Changing::Taken : Changing::Refused);
         if (listing.ok()) return {std::move(*listing), 0};
         auto why = open_original(path, O_RDONLY | O_DIRECTORY);
         if (why.error != 0) return {{}, why.error};
-        if (last) return {{}, EIO};
+        tries += taken;
         std::this_thread::sleep_for(kPause);  // it changed
     }
+    return {{}, EIO};
 }
 
 Outcome<Fd> open_version(const std::string& path, const Identity& version, const Guard& guard) {
