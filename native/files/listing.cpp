@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/buffer.hpp"
+#include "base/scratch.hpp"
 #include "files/resolve.hpp"
 #include "rpc/wire.hpp"
 
@@ -80,7 +80,7 @@ Result<Listing> Listing::decode(std::string_view document) {
 }
 
 Result<Listing> read_listing(int file, std::size_t size) {
-    Buffer bytes(size);
+    Scratch bytes(size);
     for (std::size_t at = 0; at < size;) {
         auto got = ::pread(file, bytes.data() + at, size - at, static_cast<off_t>(at));
         if (got < 0 && errno == EINTR) continue;
