@@ -84,8 +84,12 @@ def _text(value: Any) -> str:
 
 def _name(value: Any) -> str:
     text = str(value)
-    if not text or len(text) > 40 or not all(c.isalnum() or c in "-_." for c in text):
-        raise BadInput(f"{text!r} is not a name; use up to 40 letters, digits, '-', '_' and '.'")
+    plain = all(c.isalnum() or c in "-_." for c in text)
+    if not plain or not text[:1].isalnum() or len(text) > 40:  # it names a directory: no '..'
+        raise BadInput(
+            f"{text!r} is not a name; use up to 40 letters, digits, '-', '_' and '.', a letter or "
+            "digit first"
+        )
     return text
 
 

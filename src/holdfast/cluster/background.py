@@ -164,8 +164,9 @@ def _held(directory: Path) -> Iterator[None]:
 
 def _clear_stale(directory: Path, config: Config) -> bool:
     """Remove what a session left that ended without `down`; refuse if it still runs."""
-    if not directory.exists():
+    if not os.path.lexists(directory):
         return False
+    sessions.check_ours(directory)
     with _held(directory):
         try:
             contacts = Contacts(directory, config.deadline)

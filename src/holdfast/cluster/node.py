@@ -104,8 +104,9 @@ def prepare(orders: Orders, where: Place) -> None:
 
 def clear_stale(directory: str) -> bool:
     """Remove what a session left that ended without `down`; refuse if it still runs here."""
-    if not os.path.exists(directory):
+    if not os.path.lexists(directory):
         return False
+    sessions.check_ours(directory)
     running = _running(directory)
     if running:
         raise BadInput(

@@ -219,6 +219,30 @@ def clear(directory: Place) -> None:
     remove_tree(str(directory))
 
 
+def check_ours(directory: Place) -> None:
+    """Refuse a directory that no session has made, before anything in it is removed."""
+    if os.path.isdir(directory) and not os.path.islink(directory):
+        with contextlib.suppress(NoSession, Damaged):
+            read(directory)
+            return
+        names = os.listdir(directory)
+        with contextlib.suppress(NoSession, Damaged, Refused):
+            # A start that was cut off left nothing else yet.
+            if not names or (read_key(directory) and all(map(_is_early, names))):
+                return
+    parent, name = os.path.split(directory)
+    raise BadInput(
+        f"{directory} is there and is no session's, so it is left alone; start under another name "
+        f"than {name!r} with `--session NAME`, or set another run_dir than {parent}"
+    )
+
+
+def _is_early(name: str) -> bool:
+    """Whether a file is there before a session can be read, or is about to be one of these."""
+    whole, _, number = name.rpartition(".")
+    return (whole if number.isdigit() else name) in ("key", _SESSION, "networks.json")
+
+
 def remove_tree(directory: str) -> None:
     """Remove a directory and all below it, if it is there."""
     if os.path.lexists(directory):
