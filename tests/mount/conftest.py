@@ -10,9 +10,9 @@ import pytest
 from mounted import SETTINGS, View, bare, fill, ours
 
 import holdfast
+from holdfast.cluster import mounts
 from holdfast.cluster import storage as storages
 from holdfast.cluster.storage import Storage
-from holdfast.files import mounting
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def _no_mount_is_left() -> Iterator[None]:
     own = Path(os.environ["TMPDIR"])
     left = [point for point in ours() if own in point.parents]
     for point in left:
-        mounting.unmount(point)
+        mounts.unmount(point)
     assert not left, f"a test left mounts at {left}"
 
 

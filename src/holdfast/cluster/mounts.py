@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import re
+import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+#: Of `holdfast mount`.
+TYPE = "fuse.holdfast"
 _TYPE = "fuse.holdfast-storage"
 #: Of the names of mount points that were made for one storage and mean nothing without it.
 PREFIX = "holdfast-storage-"
 _MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
+_UNMOUNT_WITHIN = 10.0
 
 
 class Mounted(NamedTuple):
@@ -61,6 +66,27 @@ def detach(point: Path, lazily: bool = True) -> None:
     if libc.umount2(os.fsencode(point), flags) != 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error), str(point))
+
+
+def unmount(point: Path, lazily: bool = True) -> None:
+    """Unmount as whoever we are; OSError if that failed."""
+    if os.geteuid() == 0:
+        detach(point, lazily)
+        return
+    flags = ["-u", "-z"] if lazily else ["-u"]
+    try:
+        done = subprocess.run(
+            ["fusermount3", *flags, "--", str(point)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_UNMOUNT_WITHIN,
+        )
+    except subprocess.TimeoutExpired:
+        raise TimeoutError(errno.ETIMEDOUT, "fusermount3 does not end", str(point)) from None
+    if done.returncode != 0:
+        busy = errno.EBUSY if "busy" in done.stderr.lower() else errno.EPERM
+        raise OSError(busy, done.stderr.strip(), str(point))
 
 
 def remove_stale() -> None:

@@ -15,8 +15,6 @@ import contextlib
 import errno
 import os
 import shutil
-import socket
-import struct
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -26,15 +24,15 @@ import msgspec
 
 from ..cluster import mounts, processes
 from ..cluster import session as sessions
+from ..cluster.mounts import TYPE
 from ..cluster.processes import Process
 from ..config import Config
 from ..errors import BadInput, Busy, HoldfastError, Unavailable
 from . import paths
+from .mount_control import ask
+from .mount_table import PROGRAM, at, ours, remove_stale, server
 from .preloading import own_agent
 
-PROGRAM = Path(__file__).with_name("bin") / "holdfast_mount"
-TYPE = "fuse.holdfast"
-_SOURCE = "holdfast-"  # and the pid of the process that serves it
 _STATE = ".state"
 #: How long the process may take to mount, and to end.
 _WITHIN = 10.0
@@ -172,7 +170,7 @@ def _check_machine() -> None:
         )
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         raise HoldfastError("/dev/fuse may not be opened by you; ask for mode 0666 of it")
-    devices = {os.makedev(*one.device) for one in _ours()}
+    devices = {os.makedev(*one.device) for one in ours()}
     for needed in (sys.executable, __file__, str(PROGRAM)):
         if os.stat(needed).st_dev in devices:
             raise BadInput(
@@ -220,51 +218,6 @@ def resolve(point: str) -> Path:
 # ---- those that there are ------------------------------------------------------------------------
 
 
-def _ours() -> list[mounts.Mounted]:
-    return [one for one in mounts.table() if one.kind == TYPE]
-
-
-def server(mounted: mounts.Mounted) -> int | None:
-    """Return the process behind a mount; None if it has ended."""
-    pid = mounted.source.removeprefix(_SOURCE)
-    with contextlib.suppress(OSError):
-        if pid.isdigit() and PROGRAM.name in os.path.basename(os.readlink(f"/proc/{pid}/exe")):
-            return int(pid)
-    return None
-
-
-def at(point: Path) -> mounts.Mounted | None:
-    """Return the mount of ours that lies on top at a path."""
-    there = [one for one in mounts.table() if one.point == point]
-    return there[-1] if there and there[-1].kind == TYPE else None
-
-
-def remove_stale() -> None:
-    """Remove mounts of ours whose process was killed: they only give errors."""
-    for one in reversed(_ours()):
-        if server(one) is None:
-            try:
-                os.stat(one.point)
-            except OSError as error:
-                if error.errno == errno.ENOTCONN:
-                    with contextlib.suppress(OSError):
-                        unmount(one.point)
-
-
-def unmount(point: Path, lazily: bool = True) -> None:
-    """Unmount; OSError if that failed."""
-    if os.geteuid() == 0:
-        mounts.detach(point, lazily)
-        return
-    flags = ["-u", "-z"] if lazily else ["-u"]
-    done = subprocess.run(
-        ["fusermount3", *flags, "--", str(point)], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        busy = errno.EBUSY if "busy" in done.stderr.lower() else errno.EPERM
-        raise OSError(busy, done.stderr.strip(), str(point))
-
-
 def read(path: Path) -> Mount:
     """Read a mount's state."""
     return msgspec.json.decode(path.read_bytes(), type=Mount)
@@ -296,24 +249,6 @@ def _free_name(directory: Path, node: str) -> str:
 
 
 # ---- asking and ending them ----------------------------------------------------------------------
-
-
-def ask(control: Path, *fields: str | bytes, within: float) -> list[bytes]:
-    """Ask a mount's process (native/mount/control.hpp); OSError if it does not answer."""
-    frame = b"".join(os.fsencode(field) + b"\0" for field in fields)
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(within)
-        connection.connect(str(control))
-        connection.sendall(struct.pack("=I", len(frame)) + frame)
-        with connection.makefile("rb") as stream:
-            (length,) = struct.unpack("=I", _exactly(stream.read(4), 4))
-            return _exactly(stream.read(length), length).split(b"\0")[:-1]
-
-
-def _exactly(data: bytes, size: int) -> bytes:
-    if len(data) != size:
-        raise ConnectionResetError(errno.ECONNRESET, "a mount has ended")
-    return data
 
 
 def status(directory: str | Path, within: float, node: str = "") -> list[MountStatus]:
@@ -354,7 +289,7 @@ def stop(config: Config, point: str, lazily: bool = False) -> Path:
     if mounted is None:
         raise BadInput(f"nothing of Holdfast is mounted at {place}; `holdfast status` lists mounts")
     try:
-        unmount(place, lazily or server(mounted) is None)
+        mounts.unmount(place, lazily or server(mounted) is None)
     except OSError as error:
         if error.errno == errno.EBUSY:
             raise Busy(
@@ -381,7 +316,7 @@ def stop_all(directory: str | Path) -> list[str]:
         mounted = at(Path(one.point))
         if mounted is not None:
             with contextlib.suppress(OSError):
-                unmount(mounted.point)
+                mounts.unmount(mounted.point)
             if (pid := server(mounted)) is not None:
                 processes.end([processes.process(pid)], _WITHIN)
     return [one.point for one in found.values()]

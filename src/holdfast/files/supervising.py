@@ -21,8 +21,10 @@ from pathlib import Path
 import msgspec
 
 from ..cluster import mounts, processes
-from . import mounting
-from .mounting import PROGRAM, Mount, Orders
+from . import mount_table
+from .mount_control import ask
+from .mount_table import PROGRAM
+from .mounting import Mount, Orders
 
 #: How often it looks, in seconds, and how long an answer may take.
 _EVERY, _ANSWER_WITHIN = 1.0, 1.0
@@ -149,7 +151,7 @@ class Supervisor:
         """Whether it has not been able to answer the kernel for too long."""
         answered = False
         with contextlib.suppress(OSError):
-            answered = mounting.ask(self._control, "ping", within=_ANSWER_WITHIN) == [b"well"]
+            answered = ask(self._control, "ping", within=_ANSWER_WITHIN) == [b"well"]
         now = time.monotonic()
         if answered:
             self._well = now
@@ -158,7 +160,7 @@ class Supervisor:
     def _abort(self) -> None:
         """Let everybody who waits for the mount have an error; the process is killed."""
         print(f"the mount at {self._point} did not answer: it is aborted", flush=True)
-        mounted = mounting.at(self._point)
+        mounted = mount_table.at(self._point)
         if mounted is not None:
             # A process that waits for its own mount does not even die before this.
             with _fusectl():
@@ -169,10 +171,10 @@ class Supervisor:
 
     def _unmount(self) -> None:
         """Remove what is left of it at the mount point."""
-        mounted = mounting.at(self._point)
-        if mounted is not None and mounting.server(mounted) is None:
+        mounted = mount_table.at(self._point)
+        if mounted is not None and mount_table.server(mounted) is None:
             with contextlib.suppress(OSError):
-                mounting.unmount(self._point)
+                mounts.unmount(self._point)
 
 
 @contextlib.contextmanager

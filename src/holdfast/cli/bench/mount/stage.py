@@ -16,7 +16,7 @@ import msgspec
 
 from ....cluster.storage import Storage
 from ....errors import HoldfastError
-from ....files import mounting
+from ....files import mount_table, mounting
 from ....job import LocalCluster, local_cluster
 from .. import programs
 
@@ -74,8 +74,8 @@ class Mounted:
 
     def pid(self, node: int = 0) -> int:
         """Return the process behind the mount of a node."""
-        mounted = mounting.at(self.points[node])
-        pid = None if mounted is None else mounting.server(mounted)
+        mounted = mount_table.at(self.points[node])
+        pid = None if mounted is None else mount_table.server(mounted)
         if pid is None:
             raise HoldfastError(f"the mount at {self.points[node]} has ended")
         return pid

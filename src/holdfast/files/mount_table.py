@@ -1,0 +1,46 @@
+"""Mounts of ours as the kernel has them, and the processes behind them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+
+from ..cluster import mounts
+from ..cluster.mounts import TYPE, Mounted
+
+PROGRAM = Path(__file__).with_name("bin") / "holdfast_mount"
+_SOURCE = "holdfast-"  # and the pid of the process that serves it
+
+
+def ours() -> list[Mounted]:
+    """Return all of this host; later ones lie on top."""
+    return [one for one in mounts.table() if one.kind == TYPE]
+
+
+def server(mounted: Mounted) -> int | None:
+    """Return the process behind a mount; None if it has ended."""
+    pid = mounted.source.removeprefix(_SOURCE)
+    with contextlib.suppress(OSError):
+        if pid.isdigit() and PROGRAM.name in os.path.basename(os.readlink(f"/proc/{pid}/exe")):
+            return int(pid)
+    return None
+
+
+def at(point: Path) -> Mounted | None:
+    """Return the mount of ours that lies on top at a path."""
+    there = [one for one in mounts.table() if one.point == point]
+    return there[-1] if there and there[-1].kind == TYPE else None
+
+
+def remove_stale() -> None:
+    """Remove mounts of ours whose process was killed: they only give errors."""
+    for one in reversed(ours()):
+        if server(one) is None:
+            try:
+                os.stat(one.point)
+            except OSError as error:
+                if error.errno == errno.ENOTCONN:
+                    with contextlib.suppress(OSError):
+                        mounts.unmount(one.point)
