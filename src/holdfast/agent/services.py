@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from typing import Protocol
 
@@ -14,13 +15,17 @@ from ..membership.view import Member
 _OFFERED = (("holdfast.files.service", "FilesService"),)
 
 
+#: What takes long is done by a thread of its own, since the loop must not wait, and answers then.
+Later = Callable[[], bytes]
+
+
 class Service(Protocol):
     """What answers the control calls under one name."""
 
     name: str
 
-    def handle(self, method: str, message: bytes) -> bytes:
-        """Answer one call; raise a HoldfastError to refuse it."""
+    def handle(self, method: str, message: bytes) -> bytes | Later:
+        """Answer one call, at once or later; raise a HoldfastError to refuse it."""
         ...
 
 
@@ -44,12 +49,25 @@ class Services:
         """Answer all calls that wait; a failure of one is its caller's, not the agent's."""
         while (call := core.next_call()) is not None:
             number, name, method, message = call
-            try:
-                service = self._services.get(name)
-                if service is None:
-                    raise BadInput(f"this agent has no service {name!r}")
-                core.answer(number, service.handle(method, message))
-            except HoldfastError as error:
-                core.fail(number, type(error).__name__, str(error))
-            except Exception as error:
-                core.fail(number, "HoldfastError", f"{name}.{method} failed: {error!r}")
+            _answer(core, number, f"{name}.{method}", partial(self._handle, name, method, message))
+
+    def _handle(self, name: str, method: str, message: bytes) -> bytes | Later:
+        service = self._services.get(name)
+        if service is None:
+            raise BadInput(f"this agent has no service {name!r}")
+        return service.handle(method, message)
+
+
+def _answer(core: _core.Agent, number: int, what: str, work: Callable[[], bytes | Later]) -> None:
+    try:
+        answer = work()
+        if isinstance(answer, bytes):
+            core.answer(number, answer)
+            return
+        from threading import Thread  # noqa: PLC0415 - takes long to import, and is rarely needed
+
+        Thread(target=_answer, args=(core, number, what, answer), daemon=True).start()
+    except HoldfastError as error:
+        core.fail(number, type(error).__name__, str(error))
+    except Exception as error:
+        core.fail(number, "HoldfastError", f"{what} failed: {error!r}")

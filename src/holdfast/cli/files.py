@@ -101,11 +101,15 @@ def refresh(
     done = refreshing.refresh(peers, list(map(os.fsencode, paths)))
     if as_json:
         print_json(done)
-        return
-    print(f"{len(done.nodes)} nodes look again at {', '.join(paths)}.")
-    if done.missed:
-        print(
-            f"Not reached: {', '.join(done.missed)}; they look again before they serve when back."
+    else:
+        print(f"{len(done.nodes)} nodes look again at {', '.join(paths)}.")
+        stuck = {mount.partition(":")[0] for mount in done.mounts}
+        if gone := [node for node in done.missed if node not in stuck]:
+            print(f"Not reached: {', '.join(gone)}; they look again before they serve when back.")
+    if done.mounts:
+        raise Unavailable(
+            f"these mounts did not answer and may show what was: {', '.join(done.mounts)}; "
+            "refresh once more"
         )
 
 

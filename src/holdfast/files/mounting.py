@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -27,7 +28,7 @@ from ..cluster import session as sessions
 from ..cluster.mounts import TYPE
 from ..cluster.processes import Process
 from ..config import Config
-from ..errors import BadInput, Busy, HoldfastError, Unavailable
+from ..errors import BadInput, Busy, HoldfastError
 from . import paths
 from .mount_control import ask
 from .mount_table import PROGRAM, at, ours, remove_stale, server
@@ -270,16 +271,26 @@ def _status(control: Path, one: Mount, within: float) -> MountStatus:
     return MountStatus(one.node, one.point, one.roots, state, counters)
 
 
-def refresh(directory: str | Path, node: str, names: Sequence[bytes], within: float) -> None:
-    """Let the mounts of a node, and the kernel with them, look again at paths."""
-    for control, one in of_session(directory, node).items():
+def refresh(directory: str | Path, node: str, names: Sequence[bytes], within: float) -> list[str]:
+    """Let the mounts of a node, and the kernel with them, look again; returns those that do not."""
+
+    def looks_again(control: Path) -> bool:
         try:
             ask(control, "refresh", *names, within=within)
-        except OSError as error:
-            if one.supervisor.running:  # else nobody sees anything old through it
-                raise Unavailable(
-                    f"the mount at {one.point} did not look again ({error}); refresh once more"
-                ) from None
+        except (ConnectionError, FileNotFoundError):
+            # Nobody listens: either nobody sees anything old through it, or the socket is gone.
+            mounted = at(Path(found[control].point))
+            return mounted is None or server(mounted) is None
+        except OSError:
+            return False
+        return True
+
+    found = of_session(directory, node)
+    if not found:
+        return []
+    with ThreadPoolExecutor(len(found)) as pool:
+        told = zip(found.values(), pool.map(looks_again, found), strict=True)
+    return [one.point for one, well in told if not well]
 
 
 def stop(config: Config, point: str, lazily: bool = False) -> Path:

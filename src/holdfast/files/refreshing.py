@@ -13,6 +13,9 @@ from ..errors import BadInput, HoldfastError
 from ..membership.view import Member
 from . import paths
 
+#: A mount that has not looked again by then is stuck; it is not waited for.
+MOUNTS_WITHIN = 1.0
+
 
 class Refresh(msgspec.Struct, frozen=True, array_like=True):
     """What agents are told; the number, drawn at random, is that of this refresh."""
@@ -26,6 +29,7 @@ class Refreshed(msgspec.Struct, frozen=True):
 
     nodes: list[str]
     missed: list[str]  # nodes that did not answer; they look again before they serve when back
+    mounts: list[str] = []  # that did not answer, and may show what was: "NODE:POINT"
 
 
 def refresh(peers: Peers, names: Sequence[bytes]) -> Refreshed:
@@ -37,16 +41,19 @@ def refresh(peers: Peers, names: Sequence[bytes]) -> Refreshed:
     message = msgspec.msgpack.encode(Refresh(spelled, number))
     peers.refresh()
 
-    def tell(member: Member) -> bool:
+    def tell(member: Member) -> list[str] | None:
+        """Return the mounts of the node that were not reached; None if it was not itself."""
         address = peers.routing.address(member)
+        within = peers.deadline + MOUNTS_WITHIN
         try:
-            peers.client.call(address, "files", "refresh", message, deadline=peers.deadline)
+            answer = peers.client.call(address, "files", "refresh", message, deadline=within)
         except HoldfastError:
-            return False
-        return True
+            return None
+        return msgspec.msgpack.decode(answer, type=list[str])
 
     told = at_once(tell, peers.routing.live)
     return Refreshed(
-        [member.node for member, reached in told if reached],
-        [member.node for member, reached in told if not reached],
+        [member.node for member, stuck in told if stuck == []],
+        [member.node for member, stuck in told if stuck != []],
+        [f"{member.node}:{point}" for member, stuck in told for point in stuck or ()],
     )

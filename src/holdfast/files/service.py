@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import os
-import threading
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from .. import _core
-from ..errors import BadInput, HoldfastError
+from ..errors import BadInput
 from .broadcasting import Broadcast
-from .refreshing import Refresh
+from .refreshing import MOUNTS_WITHIN, Refresh
 
 if TYPE_CHECKING:
+    from ..agent.services import Later
     from ..membership.view import Member
-
-#: A mount that has not looked again by then is stuck; it is not waited for.
-_MOUNTS_WITHIN = 1.0
 
 
 class MountOrder(msgspec.Struct, frozen=True):
@@ -29,7 +26,7 @@ class MountOrder(msgspec.Struct, frozen=True):
 
 
 class FilesService:
-    """Answers `refresh`, `broadcast`, `broadcasting`, `mount` and `mounted`."""
+    """Answers `refresh`, `broadcast`, `broadcasting` and `mount`."""
 
     name = "files"
 
@@ -37,13 +34,11 @@ class FilesService:
         self._core = core
         self._node = member.node
         self._directory = os.path.dirname(member.socket.removeprefix("unix:"))
-        self._mounting: dict[str, str] = {}  # by mount point: how far it is
 
-    def handle(self, method: str, message: bytes) -> bytes:
+    def handle(self, method: str, message: bytes) -> bytes | Later:
         """Answer one call."""
         if method == "refresh":
-            self._refresh(msgspec.msgpack.decode(message, type=Refresh))
-            return b""
+            return self._refresh(msgspec.msgpack.decode(message, type=Refresh))
         if method == "broadcast":
             wanted = msgspec.msgpack.decode(message, type=Broadcast)
             self._core.warm_tree(wanted.root, wanted.root, wanted.settled_ns)
@@ -51,34 +46,31 @@ class FilesService:
         if method == "broadcasting":
             return msgspec.msgpack.encode(self._core.warmed_tree())
         if method == "mount":
-            self._mount(msgspec.msgpack.decode(message, type=MountOrder))
-            return b""
-        if method == "mounted":
-            return self._mounting.get(msgspec.msgpack.decode(message, type=str), "").encode()
+            order = msgspec.msgpack.decode(message, type=MountOrder)
+            return lambda: self._mount(order)
         raise BadInput(f"files has no method {method!r}")
 
-    def _refresh(self, told: Refresh) -> None:
+    def _refresh(self, told: Refresh) -> bytes | Later:
+        """Look again; the answer names the mounts that did not."""
         self._core.refresh_files(told.paths, told.number)
-        if any(".mount-" in name for name in os.listdir(self._directory)):
+        if not any(".mount-" in name for name in os.listdir(self._directory)):
+            return msgspec.msgpack.encode([])
+
+        def mounts() -> bytes:
             from . import mounting  # noqa: PLC0415 - takes long to import, and most have none
 
-            mounting.refresh(self._directory, self._node, told.paths, _MOUNTS_WITHIN)
+            return msgspec.msgpack.encode(
+                mounting.refresh(self._directory, self._node, told.paths, MOUNTS_WITHIN)
+            )
 
-    def _mount(self, order: MountOrder) -> None:
-        """Mount from a thread: the loop must not wait for it."""
-        self._mounting[order.point] = ""
+        return mounts
 
-        def mount() -> None:
-            from ..config import load  # noqa: PLC0415
-            from . import mounting  # noqa: PLC0415
+    def _mount(self, order: MountOrder) -> bytes:
+        from ..config import load  # noqa: PLC0415
+        from . import mounting  # noqa: PLC0415
 
-            parent, session = os.path.split(self._directory)
-            own = {"session": session, "run_dir": parent, "node": self._node}
-            try:
-                config = load(arguments={**order.settings, **own}).config
-                mounting.start(config, order.point, order.roots)
-                self._mounting[order.point] = "mounted"
-            except (HoldfastError, OSError) as error:
-                self._mounting[order.point] = str(error)
-
-        threading.Thread(target=mount, daemon=True).start()
+        parent, session = os.path.split(self._directory)
+        own = {"session": session, "run_dir": parent, "node": self._node}
+        config = load(arguments={**order.settings, **own}).config
+        mounting.start(config, order.point, order.roots)
+        return b""
