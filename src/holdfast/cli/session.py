@@ -60,7 +60,7 @@ def up(
         return
     if mount is not None:
         try:
-            spreading.mount(config, done.members, mount, root or (), settings or ())
+            spreading.mount(config, done.members, mount, root or ())
         except HoldfastError:
             if not missing:  # all of it or nothing
                 _end(config)

@@ -1,4 +1,4 @@
-"""What an agent does for files beside reading them: it forgets what it knows when told to."""
+"""What an agent does for files when told to: it looks again, fetches whole directories, mounts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import os
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from .. import _core
+from ..config import Config
 from ..errors import BadInput
 from .broadcasting import Broadcast
 from .refreshing import MOUNTS_WITHIN, Refresh
@@ -22,7 +24,7 @@ class MountOrder(msgspec.Struct, frozen=True):
 
     point: str
     roots: list[str]
-    settings: dict[str, str]
+    config: Config  # of the command that wants it
 
 
 class FilesService:
@@ -66,11 +68,9 @@ class FilesService:
         return mounts
 
     def _mount(self, order: MountOrder) -> bytes:
-        from ..config import load  # noqa: PLC0415
         from . import mounting  # noqa: PLC0415
 
         parent, session = os.path.split(self._directory)
-        own = {"session": session, "run_dir": parent, "node": self._node}
-        config = load(arguments={**order.settings, **own}).config
+        config = replace(order.config, session=session, run_dir=parent, node=self._node)
         mounting.start(config, order.point, order.roots)
         return b""

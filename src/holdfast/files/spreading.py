@@ -25,7 +25,6 @@ def mount(
     members: Sequence[Member],
     point: str,
     roots: Sequence[str],
-    settings: Sequence[str],
 ) -> None:
     """Mount at the same place on each host that has one of the members."""
     here = os.uname().nodename
@@ -34,9 +33,9 @@ def mount(
     elsewhere = {member.host: member for member in members if member.host != here}
     if not elsewhere:
         return
-    values = dict(text.partition("=")[::2] for text in settings)
+    # Agents have a working directory and an environment of their own.
     shown = [os.path.abspath(root) for root in roots or config.roots]
-    order = MountOrder(os.path.abspath(point), shown, values)
+    order = MountOrder(os.path.abspath(point), shown, config)
     peers = Peers(sessions.directory(config), config)
     failed = [
         f"{member.host}: {why}"

@@ -1,0 +1,64 @@
+"""Mounts that an agent makes because a command on another host wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from mounted import SETTINGS, WITHIN, config_of
+
+import holdfast
+from holdfast.cluster.peers import Peers
+from holdfast.config import load
+from holdfast.errors import HoldfastError, Unavailable
+from holdfast.files import mounting, spreading
+from holdfast.files.service import MountOrder
+
+
+@pytest.fixture
+def cluster() -> Iterator[holdfast.LocalCluster]:
+    with holdfast.local_cluster(nodes=1, **SETTINGS) as agents:
+        yield agents
+        mounting.stop_all(agents.directory)
+
+
+@pytest.fixture
+def peers(cluster: holdfast.LocalCluster) -> Iterator[Peers]:
+    reached = Peers(cluster.directory, config_of(cluster))
+    yield reached
+    reached.client.close()
+
+
+def test_they_are_configured_as_the_command_is(
+    root: Path,
+    cluster: holdfast.LocalCluster,
+    peers: Peers,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the job's file, the environment and the directory of the command, none of which it has."""
+    (tmp_path / "mnt").mkdir()
+    monkeypatch.chdir(root.parent)
+    settings = tmp_path / "job.toml"
+    settings.write_text(f'spread_roots = "{root}"\n')
+    monkeypatch.setenv("HOLDFAST_CONFIG", str(settings))
+    monkeypatch.setenv("HOLDFAST_SESSION", cluster.directory.name)
+    monkeypatch.setenv("HOLDFAST_RUN_DIR", str(cluster.directory.parent))
+    members = [msgspec.structs.replace(one, host="elsewhere") for one in peers.routing.live]
+    spreading.mount(load().config, members, str(tmp_path / "mnt"), [root.name])
+    [mount] = mounting.of_session(cluster.directory).values()
+    assert mount.roots == (mounting.Root(str(root), spread=True),)
+    assert Path(f"{tmp_path}/mnt{root}/deep/er/still/file").read_text() == "down here"
+    with pytest.raises(Unavailable, match=r"not mounted everywhere; elsewhere: .* is mounted"):
+        spreading.mount(load().config, members, str(tmp_path / "mnt"), [root.name])
+
+
+def test_whatever_goes_wrong_is_told(cluster: holdfast.LocalCluster, peers: Peers) -> None:
+    [member] = peers.routing.live
+    order = MountOrder("/tmp/\0", ["/tmp"], config_of(cluster))
+    with pytest.raises(HoldfastError, match="null byte"):
+        peers.client.call(
+            member.socket, "files", "mount", msgspec.msgpack.encode(order), deadline=WITHIN
+        )
