@@ -316,7 +316,7 @@ def test_a_host_elsewhere_is_mounted_by_its_agent(
     monkeypatch.chdir(root.parent)  # which is not where the agent is
 
     def mount(where: Path) -> None:
-        spreading.mount(config_of(cluster), [member], str(where), ["root"], ["deadline=1 s"])
+        spreading.mount(config_of(cluster), [member], str(where), ["root"])
 
     with pytest.raises(Unavailable, match=r"elsewhere: .* is missing; make it first"):
         mount(point / "missing")

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from ..cluster import background
 from ..cluster import session as sessions
 from ..cluster.launchers import LAUNCHERS
 from ..config import Config
-from ..errors import BadInput, HoldfastError
+from ..errors import BadInput
 from ..files import mounting, spreading
 from .output import AsJson, Session, Set, configure, print_json
 
@@ -61,7 +62,7 @@ def up(
     if mount is not None:
         try:
             spreading.mount(config, done.members, mount, root or ())
-        except HoldfastError:
+        except BaseException:
             if not missing:  # all of it or nothing
                 _end(config)
             raise
@@ -92,9 +93,13 @@ def down(session: Session = None, settings: Set = None) -> None:
     ended = _end(configure(settings, session=session))
     if ended.silent:
         print(f"No answer from {', '.join(ended.silent)}: if an agent still runs there, end it.")
+    if ended.hanging:
+        pids = ", ".join(map(str, ended.hanging))
+        print(f"Killed processes do not end, as the storage hangs: {pids}.")
     print(f"Session '{ended.session}' has ended.")
 
 
 def _end(config: Config) -> background.Down:
-    mounting.stop_all(sessions.directory(config))
-    return background.down(config)
+    hanging = mounting.stop_all(sessions.directory(config))
+    ended = background.down(config)
+    return replace(ended, hanging=[*(one.pid for one in hanging), *ended.hanging])

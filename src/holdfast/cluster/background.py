@@ -43,6 +43,7 @@ class Down(msgspec.Struct, frozen=True):
 
     session: str
     silent: list[str]  # nodes whose agents did not answer, and may still run
+    hanging: list[int] = []  # processes of this host that were killed and do not end
 
 
 def up(config: Config, count: int | None = None, own_networks: bool = False) -> Up | None:
@@ -131,7 +132,7 @@ def down(config: Config) -> Down:
         contacts = Contacts(directory, config.deadline)
         silent = contacts.stop(contacts.view().live(), _END_WITHIN)
         here = {agent.member.number for agent in contacts.agents}
-        processes.end([agent.process for agent in contacts.agents], _END_WITHIN)
+        left = processes.end([agent.process for agent in contacts.agents], _END_WITHIN)
         home = contacts.session.home
         if home is not None and not processes.wait(list(home.processes), _LAUNCHER_ENDS_WITHIN):
             processes.end(list(home.processes), _LAUNCHER_ENDS_WITHIN)
@@ -139,7 +140,11 @@ def down(config: Config) -> Down:
         _clear(directory)
     with sessions.locked_parent(parent):
         sessions.remove_parent(config, parent)
-    return Down(config.session, [one.node for one in silent if one.number not in here])
+    return Down(
+        config.session,
+        [one.node for one in silent if one.number not in here],
+        [one.pid for one in left],
+    )
 
 
 def _as_started(then: Config, launcher: str, now: Config | None) -> Config:

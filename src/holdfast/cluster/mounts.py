@@ -89,6 +89,16 @@ def unmount(point: Path, lazily: bool = True) -> None:
         raise OSError(busy, done.stderr.strip(), str(point))
 
 
+def unmount_below(directory: str) -> bool:
+    """Unmount what `holdfast mount` has below a directory; False if anything is mounted there."""
+    top = Path(os.path.realpath(directory))
+    for one in reversed(table()):
+        if one.kind == TYPE and top in one.point.parents:
+            with contextlib.suppress(OSError):
+                unmount(one.point)
+    return not any(top in one.point.parents for one in table())
+
+
 def remove_stale() -> None:
     """Remove mounts whose process has ended, which only give errors."""
     for pid in {pid for _, pid in existing() if not _serves(pid)}:

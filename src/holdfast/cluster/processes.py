@@ -8,6 +8,8 @@ import time
 import msgspec
 
 _LOOK_EVERY = 0.005
+#: Nothing but a storage that hangs keeps a killed process longer.
+_KILLED_WITHIN = 10.0
 
 
 class Process(msgspec.Struct, frozen=True):
@@ -51,8 +53,8 @@ def process(pid: int) -> Process:
     return Process(pid, start_time(pid) or 0, boot())
 
 
-def end(processes: list[Process], within: float) -> None:
-    """End processes, gently first; returns when all have ended."""
+def end(processes: list[Process], within: float) -> list[Process]:
+    """End processes, gently first; returns those that hang in the kernel and do not end."""
     from signal import SIGCONT, SIGKILL, SIGTERM  # noqa: PLC0415 - agents do not end others
 
     for one in processes:
@@ -61,7 +63,8 @@ def end(processes: list[Process], within: float) -> None:
     wait(processes, within)
     for one in processes:
         _signal(one, SIGKILL)
-    wait(processes, float("inf"))
+    wait(processes, _KILLED_WITHIN)
+    return [one for one in processes if one.running]
 
 
 def wait(processes: list[Process], within: float) -> bool:

@@ -9,6 +9,7 @@
                                 removed when it ends
         node-0.attributes       what programs are told of the files that they have open
         node-0.sock, node-0.log, ...
+        node-0.mount-0.state    a mount, and the process that looks after it
 
 The host where `holdfast up` ran is the session's home. A home stays until `holdfast down`; on other
 hosts the last agent to end takes the directory with it.
@@ -27,7 +28,7 @@ import msgspec
 from ..config import Config
 from ..errors import BadInput, Damaged, NoSession, Refused
 from ..membership.view import Member
-from .processes import Process
+from .processes import Process, end
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 
 _SESSION = "session.json"
+#: How the names of the state files of mounts end.
+MOUNT_STATE = ".state"
+_END_WITHIN = 10.0
 
 
 class Home(msgspec.Struct, frozen=True):
@@ -77,6 +81,12 @@ class AgentFile(msgspec.Struct, frozen=True):
     member: Member
     process: Process
     tiers: Tiers
+
+
+class Supervised(msgspec.Struct, frozen=True):
+    """What the state file of every mount holds."""
+
+    supervisor: Process
 
 
 def run_dir(config: Config) -> str:
@@ -216,7 +226,23 @@ def clear(directory: Place) -> None:
     """Remove all that a session left on this host; its agents have ended."""
     for agent in agents(directory):
         agent.tiers.remove()
-    remove_tree(str(directory))
+    end(_supervisors(directory), _END_WITHIN)
+    from . import mounts  # noqa: PLC0415 - takes long to import, and agents need it at most once
+
+    if mounts.unmount_below(str(directory)):  # what is mounted is not the session's to remove
+        remove_tree(str(directory))
+
+
+def _supervisors(directory: Place) -> list[Process]:
+    """Return who looks after mounts of the session; they unmount when told to end."""
+    found = []
+    with contextlib.suppress(FileNotFoundError):
+        for name in os.listdir(directory):
+            if ".mount-" in name and name.endswith(MOUNT_STATE):
+                with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
+                    text = _read(os.path.join(directory, name))
+                    found.append(msgspec.json.decode(text, type=Supervised).supervisor)
+    return found
 
 
 def check_ours(directory: Place) -> None:

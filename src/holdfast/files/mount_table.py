@@ -28,6 +28,15 @@ def server(mounted: Mounted) -> int | None:
     return None
 
 
+def control_of(pid: int) -> str:
+    """Return the socket of a process behind a mount: whose it is."""
+    with contextlib.suppress(OSError):
+        for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+            if word.startswith(b"control="):
+                return os.fsdecode(word.removeprefix(b"control="))
+    return ""
+
+
 def at(point: Path) -> Mounted | None:
     """Return the mount of ours that lies on top at a path."""
     there = [one for one in mounts.table() if one.point == point]

@@ -27,16 +27,20 @@ from ..cluster import mounts, processes
 from ..cluster import session as sessions
 from ..cluster.mounts import TYPE
 from ..cluster.processes import Process
+from ..cluster.session import MOUNT_STATE
 from ..config import Config
 from ..errors import BadInput, Busy, HoldfastError
 from . import paths
 from .mount_control import ask
-from .mount_table import PROGRAM, at, ours, remove_stale, server
+from .mount_table import PROGRAM, at, control_of, ours, remove_stale, server
 from .preloading import own_agent
 
-_STATE = ".state"
-#: How long the process may take to mount, and to end.
-_WITHIN = 10.0
+#: Beside its socket.
+_FILES = (MOUNT_STATE, ".log")
+#: How long a supervisor may take to end, and to mount.
+_WITHIN, _MOUNT_WITHIN = 10.0, 30.0
+#: As the kernel follows.
+_MOST_LINKS = 40
 #: Below these nothing is mounted.
 _NEVER = ("/proc", "/sys", "/dev")
 _SUPERVISOR = "from holdfast.files.supervising import main; main()"
@@ -76,7 +80,7 @@ class MountStatus(msgspec.Struct, frozen=True):
     node: str
     point: str
     roots: tuple[Root, ...]
-    state: str  # "up", "silent" or "ended"
+    state: str  # "up", "silent", "restarting" or "ended"
     counters: dict[str, int]
 
 
@@ -98,6 +102,7 @@ def start_held(config: Config, point: str, roots: Sequence[str]) -> Mount:
     place = _check_point(point)
     directory = sessions.directory(config)
     session = sessions.read(directory)
+    _end(_ended(directory))
     name = _free_name(directory, agent.member.node)
     orders = Orders(
         directory=str(directory),
@@ -109,7 +114,7 @@ def start_held(config: Config, point: str, roots: Sequence[str]) -> Mount:
         patience=config.mount_patience,
     )
     _supervise(orders)
-    return read(directory / (name + _STATE))
+    return read(directory / (name + MOUNT_STATE))
 
 
 def _words(
@@ -146,7 +151,11 @@ def _supervise(orders: Orders) -> None:
         cwd="/",
         start_new_session=True,
     ) as process:
-        said, _ = process.communicate(msgspec.json.encode(orders) + b"\n")
+        try:
+            said, _ = process.communicate(msgspec.json.encode(orders) + b"\n", _MOUNT_WITHIN)
+        except subprocess.TimeoutExpired:  # it finds nobody to tell, and unmounts
+            process.kill()
+            said = b"its supervisor does not answer"
     complaint = said.decode(errors="replace").strip()
     if not said:
         raise HoldfastError(f"nothing was mounted at {orders.point}: its supervisor has ended")
@@ -211,9 +220,14 @@ def _root(config: Config, directory: str) -> Root:
 
 
 def resolve(point: str) -> Path:
-    """Return a mount point without links, without looking at what is mounted there."""
-    parent, name = os.path.split(os.path.abspath(point))
-    return Path(os.path.realpath(parent), name)
+    """Return a mount point without links; what is mounted there is not looked at."""
+    place = Path(os.path.abspath(point))
+    for _ in range(_MOST_LINKS):
+        place = Path(os.path.realpath(place.parent), place.name)
+        if at(place) is not None or not os.path.islink(place):
+            break
+        place = place.parent / os.readlink(place)
+    return place
 
 
 # ---- those that there are ------------------------------------------------------------------------
@@ -228,9 +242,11 @@ def of_session(directory: str | Path, node: str = "") -> dict[Path, Mount]:
     """Return the mounts of a session on this host by the path of their socket."""
     found = {}
     with contextlib.suppress(FileNotFoundError):
-        for path in sorted(Path(directory).glob(f"{node or '*'}.mount-*{_STATE}")):
+        for path in sorted(Path(directory).glob(f"{node or '*'}.mount-*{MOUNT_STATE}")):
             with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
-                found[path.with_suffix("")] = read(path)
+                one = read(path)
+                if one.supervisor.here:  # hosts may share the directory
+                    found[path.with_suffix("")] = one
     return found
 
 
@@ -240,6 +256,17 @@ def original(directory: str | Path, path: str) -> str:
         if path.startswith(f"{one.point}/"):
             return path.removeprefix(one.point)
     return path
+
+
+def _ended(directory: Path) -> dict[Path, Mount]:
+    """Return mounts whose supervisor and process were killed."""
+    found = {}
+    for control, one in of_session(directory).items():
+        mounted = at(Path(one.point))
+        pid = None if mounted is None else server(mounted)
+        if not one.supervisor.running and (pid is None or control_of(pid) != str(control)):
+            found[control] = one
+    return found
 
 
 def _free_name(directory: Path, node: str) -> str:
@@ -264,7 +291,7 @@ def _status(control: Path, one: Mount, within: float) -> MountStatus:
             name, _, number = field.decode().partition("=")
             counters[name] = int(number)
         state = "up"
-    except TimeoutError:
+    except (TimeoutError, BlockingIOError):  # not even others who asked were answered
         state = "silent"
     except OSError:
         state = "restarting" if one.supervisor.running else "ended"
@@ -296,38 +323,50 @@ def refresh(directory: str | Path, node: str, names: Sequence[bytes], within: fl
 def stop(config: Config, point: str, lazily: bool = False) -> Path:
     """Unmount; Busy if somebody uses it, unless `lazily`: they get errors from then on."""
     place = resolve(point)
+    found = of_session(sessions.directory(config))
+    own = {control: one for control, one in found.items() if one.point == str(place)}
     mounted = at(place)
-    if mounted is None:
+    if mounted is None and not own:
         raise BadInput(f"nothing of Holdfast is mounted at {place}; `holdfast status` lists mounts")
-    try:
-        mounts.unmount(place, lazily or server(mounted) is None)
-    except OSError as error:
-        if error.errno == errno.EBUSY:
-            raise Busy(
-                f"{place} is in use; end the programs that use it, or add --lazy to take it from "
-                "them"
-            ) from None
-        raise HoldfastError(f"{place} was not unmounted: {error.strerror}") from None
-    directory = sessions.directory(config)
-    supervisors = [
-        one.supervisor for one in of_session(directory).values() if one.point == str(place)
-    ]
-    if lazily:  # its process would serve those who still use it as long as they do
-        processes.end(supervisors, _WITHIN)
-    else:
-        processes.wait(supervisors, _WITHIN)
+    if mounted is not None:
+        _unmount(mounted, lazily or server(mounted) is None)
+    # It would serve those who still use it as long as they do, or mount once more.
+    if hanging := _end(own):
+        pids = ", ".join(str(one.pid) for one in hanging)
+        raise HoldfastError(
+            f"{place} is unmounted, but killed processes do not end, as the storage hangs: {pids}"
+        )
     return place
 
 
-def stop_all(directory: str | Path) -> list[str]:
-    """Unmount all mounts of a session on this host, in use or not."""
-    found = of_session(directory)
-    processes.end([one.supervisor for one in found.values()], _WITHIN)
-    for one in found.values():  # a supervisor that was killed left its process
+def _unmount(mounted: mounts.Mounted, lazily: bool) -> None:
+    try:
+        mounts.unmount(mounted.point, lazily)
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            raise Busy(
+                f"{mounted.point} is in use; end the programs that use it, or add --lazy to take "
+                "it from them"
+            ) from None
+        raise HoldfastError(f"{mounted.point} was not unmounted: {error.strerror}") from None
+
+
+def stop_all(directory: str | Path) -> list[Process]:
+    """Unmount all mounts of a session on this host, in use or not; returns what does not end."""
+    return _end(of_session(directory))
+
+
+def _end(found: dict[Path, Mount]) -> list[Process]:
+    """End the supervisors of mounts, and what those left that were killed."""
+    hanging = processes.end([one.supervisor for one in found.values()], _WITHIN)
+    for control, one in found.items():
         mounted = at(Path(one.point))
-        if mounted is not None:
+        pid = None if mounted is None else server(mounted)
+        if mounted is not None and (pid is None or control_of(pid) == str(control)):
             with contextlib.suppress(OSError):
                 mounts.unmount(mounted.point)
-            if (pid := server(mounted)) is not None:
-                processes.end([processes.process(pid)], _WITHIN)
-    return [one.point for one in found.values()]
+            if pid is not None:
+                hanging += processes.end([processes.process(pid)], _WITHIN)
+        for path in (control, *(control.with_name(control.name + end) for end in _FILES)):
+            path.unlink(missing_ok=True)
+    return hanging

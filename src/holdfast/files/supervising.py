@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 
 from ..cluster import mounts, processes
+from ..cluster.session import MOUNT_STATE
 from . import mount_table
 from .mount_control import ask
 from .mount_table import PROGRAM
@@ -41,7 +42,7 @@ class Supervisor:
         self._orders = orders
         self._point = Path(orders.point)
         self._control = Path(orders.directory, orders.name)
-        self._state = self._control.with_name(orders.name + ".state")
+        self._state = self._control.with_name(orders.name + MOUNT_STATE)
         self._log = self._control.with_name(orders.name + ".log")
         self._stopping = False
         self._wake_read, wake_write = os.pipe()
@@ -65,12 +66,15 @@ class Supervisor:
         )
         self._since = self._well = time.monotonic()
         assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], _START_WITHIN)
         with self._process.stdout as stdout:
+            ready, left = False, _START_WITHIN
+            while not ready and not self._stopping and left > 0:
+                ready = stdout.fileno() in self._look(left, stdout.fileno())
+                left = self._since + _START_WITHIN - time.monotonic()
+            self._well = time.monotonic()
             said = stdout.readline().decode(errors="replace").strip() if ready else ""
         if said != "mounted":
-            self._process.kill()
-            self._process.wait()
+            self._kill()
             self._unmount()
         return said or f"{PROGRAM.name} did not mount; does the shared file system answer?"
 
@@ -104,7 +108,9 @@ class Supervisor:
             elif not self._session_is_there():
                 return
             elif self._is_stuck():
-                self._abort()
+                print(f"the mount at {self._point} did not answer: it is aborted", flush=True)
+                self._kill()
+                self._well = time.monotonic()
 
     def end(self) -> None:
         """Unmount, end the process, and remove what says that they are there."""
@@ -114,8 +120,7 @@ class Supervisor:
             try:
                 self._process.wait(_END_WITHIN)
             except subprocess.TimeoutExpired:
-                self._abort()
-                self._process.wait()
+                self._kill()
         self._unmount()
         self.leave()
 
@@ -133,10 +138,15 @@ class Supervisor:
 
     def _wait(self, within: float) -> bool:
         """Wait for the process to end, or for a signal; tells whether it has ended."""
-        select.select([self._wake_read], [], [], within)
+        self._look(within)
+        return self._process.poll() is not None
+
+    def _look(self, within: float, *descriptors: int) -> list[int]:
+        """Wait for a descriptor to be readable, or for a signal."""
+        ready, _, _ = select.select([self._wake_read, *descriptors], [], [], within)
         with contextlib.suppress(BlockingIOError):
             os.read(self._wake_read, 4096)
-        return self._process.poll() is not None
+        return ready
 
     def _rest(self, seconds: float) -> None:
         """Wait so long, also if a process ends meanwhile."""
@@ -157,22 +167,26 @@ class Supervisor:
             self._well = now
         return now - self._well > self._orders.patience
 
-    def _abort(self) -> None:
-        """Let everybody who waits for the mount have an error; the process is killed."""
-        print(f"the mount at {self._point} did not answer: it is aborted", flush=True)
+    def _kill(self) -> None:
+        """End the process by force; everybody who waits for the mount has an error."""
         mounted = mount_table.at(self._point)
-        if mounted is not None:
+        if mounted is not None and mount_table.server(mounted) == self._process.pid:
             # A process that waits for its own mount does not even die before this.
             with _fusectl():
                 abort = _CONNECTIONS / str(mounted.device[1]) / "abort"
                 with contextlib.suppress(OSError):
                     abort.write_text("1")
         self._process.kill()
+        try:
+            self._process.wait(_END_WITHIN)
+        except subprocess.TimeoutExpired:  # it hangs in the kernel, as nothing but that can help
+            print(f"process {self._process.pid} does not end: the storage hangs", flush=True)
 
     def _unmount(self) -> None:
         """Remove what is left of it at the mount point."""
         mounted = mount_table.at(self._point)
-        if mounted is not None and mount_table.server(mounted) is None:
+        own = (None, self._process.pid)  # dead, or hanging in the kernel
+        if mounted is not None and mount_table.server(mounted) in own:
             with contextlib.suppress(OSError):
                 mounts.unmount(self._point)
 
@@ -202,15 +216,24 @@ def main() -> None:
     supervisor = Supervisor(orders)
     supervisor.open_log()
     said = supervisor.start()
-    if said == "mounted":
-        supervisor.announce()
-    else:
-        supervisor.leave()
-    print(said, flush=True)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # the reader has read its line and is gone
     if said != "mounted":
+        supervisor.leave()
+        _say(said)
         return
     try:
-        supervisor.run()
+        supervisor.announce()
+        if _say(said):
+            supervisor.run()
     finally:
         supervisor.end()
+
+
+def _say(line: str) -> bool:
+    """Tell whoever started us; False if nobody is there to hear it, and nobody wants a mount."""
+    heard = True
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        heard = False
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # the reader has read its line and is gone
+    return heard
