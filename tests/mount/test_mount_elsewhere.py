@@ -51,8 +51,11 @@ def test_they_are_configured_as_the_command_is(
     [mount] = mounting.of_session(cluster.directory).values()
     assert mount.roots == (mounting.Root(str(root), spread=True),)
     assert Path(f"{tmp_path}/mnt{root}/deep/er/still/file").read_text() == "down here"
+    spreading.mount(load().config, members, str(tmp_path / "mnt"), [root.name])
+    assert list(mounting.of_session(cluster.directory).values()) == [mount], "it mounted anew"
+    (tmp_path / "other").mkdir()
     with pytest.raises(Unavailable, match=r"not mounted everywhere; elsewhere: .* is mounted"):
-        spreading.mount(load().config, members, str(tmp_path / "mnt"), [root.name])
+        spreading.mount(load().config, members, str(tmp_path / "mnt"), ["other"])
 
 
 def test_whatever_goes_wrong_is_told(cluster: holdfast.LocalCluster, peers: Peers) -> None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ..cluster import background
 from ..cluster import session as sessions
+from ..cluster.contacts import Contacts
 from ..cluster.launchers import LAUNCHERS
 from ..config import Config
 from ..errors import BadInput
@@ -61,7 +62,10 @@ def up(
         return
     if mount is not None:
         try:
-            spreading.mount(config, done.members, mount, root or ())
+            # Hosts that were there may lack the mount as well as those that were missing.
+            directory = sessions.directory(config)
+            live = Contacts(directory, config.deadline).view().live() if missing else done.members
+            spreading.mount(config, live, mount, root or ())
         except BaseException:
             if not missing:  # all of it or nothing
                 _end(config)

@@ -91,6 +91,16 @@ def start(config: Config, point: str, roots: Sequence[str]) -> Mount:
         return start_held(config, point, roots)
 
 
+def ensure(config: Config, point: str, roots: Sequence[str]) -> Mount:
+    """Return the session's mount of just these roots at a directory, made if there is none."""
+    wanted, place = {os.path.abspath(root) for root in roots or config.roots}, str(resolve(point))
+    for one in of_session(sessions.directory(config)).values():
+        same = one.point == place and {root.path for root in one.roots} == wanted
+        if same and one.supervisor.running:
+            return one
+    return start(config, point, roots)
+
+
 def start_held(config: Config, point: str, roots: Sequence[str]) -> Mount:
     """Do so while the session is held, so that no other start takes the same name."""
     _check_machine()

@@ -72,5 +72,5 @@ class FilesService:
 
         parent, session = os.path.split(self._directory)
         config = replace(order.config, session=session, run_dir=parent, node=self._node)
-        mounting.start(config, order.point, order.roots)
+        mounting.ensure(config, order.point, order.roots)
         return b""

@@ -26,10 +26,10 @@ def mount(
     point: str,
     roots: Sequence[str],
 ) -> None:
-    """Mount at the same place on each host that has one of the members."""
+    """Mount at the same place on each host that has one of the members, unless that is so."""
     here = os.uname().nodename
     if any(member.host == here for member in members):
-        mounting.start(config, point, roots)
+        mounting.ensure(config, point, roots)
     elsewhere = {member.host: member for member in members if member.host != here}
     if not elsewhere:
         return
