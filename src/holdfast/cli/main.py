@@ -11,7 +11,7 @@ from .. import __version__
 from ..errors import HoldfastError
 from . import config, demo, drill, files, mount, plan, run, session
 from .bench import bench
-from .output import AsJson, print_json
+from .output import AsJson, print_json, sentence
 from .status import status
 
 app = typer.Typer(
@@ -68,6 +68,9 @@ def main() -> NoReturn:
     except HoldfastError as error:
         print(f"holdfast: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except OSError as error:
+        print(f"holdfast: {sentence(error)}", file=sys.stderr)
+        sys.exit(HoldfastError.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
     sys.exit(0)

@@ -10,7 +10,7 @@ import typer
 
 from ..errors import BadInput, HoldfastError
 from ..files import mounting
-from .output import AsJson, Session, Set, configure, print_json
+from .output import AsJson, Session, Set, configure, print_json, sentence
 
 #: Options of mount(8) that say what is so anyway, or are its own affair.
 _IGNORED = {"ro", "nosuid", "nodev", "defaults", "auto", "noauto", "user", "users", "nofail"}
@@ -62,8 +62,9 @@ def helper() -> NoReturn:
         roots += [part for part in source.split(":") if part.startswith("/")]
         config = configure([f"{name}={value[-1]}" for name, value in options.items()])
         mounting.start(config, point, roots)
-    except HoldfastError as error:
-        print(f"mount.fuse.holdfast: {error}", file=sys.stderr)
+    except (HoldfastError, OSError) as error:
+        said = error if isinstance(error, HoldfastError) else sentence(error)
+        print(f"mount.fuse.holdfast: {said}", file=sys.stderr)
         sys.exit(32)  # what mount(8) calls a failed mount
     sys.exit(0)
 

@@ -21,6 +21,12 @@ Set = Annotated[
 ]
 
 
+def sentence(error: OSError) -> str:
+    """Say what the system has refused, and where."""
+    reason = error.strerror or repr(error)
+    return f"{error.filename}: {reason}" if error.filename else f"the system says: {reason}"
+
+
 def print_json(value: Any) -> None:
     """Print anything that msgspec can encode."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -21,6 +21,7 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
+from errno import ENOENT
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -137,7 +138,7 @@ def locked(directory: Place, wait: bool = True) -> Iterator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         if os.stat(directory).st_ino != os.fstat(descriptor).st_ino:
-            raise FileNotFoundError(directory)
+            raise FileNotFoundError(ENOENT, "it has just been removed", str(directory))
         yield
     finally:
         os.close(descriptor)
