@@ -266,8 +266,12 @@ def load(
     arguments: Mapping[str, Any] | None = None,
     flags: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Resolved:
-    """Merge all sources; None among `arguments` and `flags` means not given."""
+    """Merge all sources; None among `arguments` and `flags` means not given.
+
+    `settings` are those given with --set, which are flags as well.
+    """
     environment = os.environ if environment is None else environment
     written: dict[str, Any] = {name: setting.default for name, setting in SETTINGS.items()}
     origins = dict.fromkeys(SETTINGS, "default")
@@ -283,6 +287,7 @@ def load(
             apply(_read_toml(path), lambda _name, path=path: str(path))  # type: ignore[misc]
     apply(_from_environment(environment), lambda name: PREFIX + name.upper())
     apply(_given(flags), lambda name: "--" + name.replace("_", "-"))
+    apply(_given(settings), lambda name: f"--set {name}")
     apply(_given(arguments), lambda name: f"argument {name}")
 
     parsed = {}

@@ -25,13 +25,15 @@ from ..files import Files, broadcasting, mounting, refreshing
 from ..files.warming import Warmed
 from ..job import Job
 from ..units import format_size
-from .output import AsJson, Session, Set, configure, print_json
+from .output import AsJson, Session, Set, configure, print_json, refuse_with
 
 
 def warm(
     directory: Annotated[str, typer.Argument(help="A directory of the storage.")],
-    copies: Annotated[int, typer.Option(help="Copies of each file.")] = 1,
-    parallel: Annotated[int, typer.Option(min=1, max=256, help="Files read at a time.")] = 16,
+    copies: Annotated[int | None, typer.Option(help="Copies of each file; 1 unless given.")] = None,
+    parallel: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Files read at a time; 16 unless given.")
+    ] = None,
     broadcast: Annotated[
         bool, typer.Option("--broadcast", help="Bring a copy of every file to every node.")
     ] = False,
@@ -45,11 +47,12 @@ def warm(
     """
     config = configure(settings, session=session)
     if broadcast:
+        refuse_with("--broadcast", copies=copies, parallel=parallel)
         _broadcast(config, directory, as_json=as_json)
         return
     with Job(sessions.directory(config), config) as job:
-        files = job.files(directory, copies=copies)
-        total = _warm(files, parallel, quiet=as_json)
+        files = job.files(directory, copies=1 if copies is None else copies)
+        total = _warm(files, parallel or 16, quiet=as_json)
         if files.stats().failures and not total.cached:
             raise Unavailable("no agent answered; `holdfast status` shows them")
     if as_json:

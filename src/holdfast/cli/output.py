@@ -27,6 +27,13 @@ def sentence(error: OSError) -> str:
     return f"{error.filename}: {reason}" if error.filename else f"the system says: {reason}"
 
 
+def refuse_with(flag: str, **others: object) -> None:
+    """Refuse flags that were given and mean nothing beside another one."""
+    for name, value in others.items():
+        if value is not None:
+            raise BadInput(f"--{name.replace('_', '-')} has no meaning with {flag}; leave it out")
+
+
 def print_json(value: Any) -> None:
     """Print anything that msgspec can encode."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
@@ -41,6 +48,7 @@ def print_json_line(value: Any) -> None:
 
 def resolve(settings: list[str] | None, **flags: Any) -> Resolved:
     """Load the configuration with the flags of a command on top."""
+    given = {}
     for text in settings or []:
         name, equals, value = text.partition("=")
         name = name.strip().replace("-", "_")
@@ -48,8 +56,8 @@ def resolve(settings: list[str] | None, **flags: Any) -> Resolved:
             raise BadInput(f"--set {text}: write it like --set deadline=5s")
         if name not in SETTINGS:
             raise BadInput(f"--set {text}: there is no setting {name!r}{suggest(name)}")
-        flags[name] = value.strip()
-    return load(flags=flags)
+        given[name] = value.strip()
+    return load(flags=flags, settings=given)
 
 
 def configure(settings: list[str] | None, **flags: Any) -> Config:

@@ -13,7 +13,7 @@ import typer
 from ..errors import BadInput
 from ..files import environment, preloading
 from ..files.files import OnFailure, Validate
-from .output import Session, Set, configure
+from .output import Session, Set, configure, refuse_with
 
 
 def run(
@@ -22,18 +22,22 @@ def run(
         list[str] | None,
         typer.Option(metavar="DIR", help="Cache files below it; `roots` unless given."),
     ] = None,
-    copies: Annotated[int, typer.Option(help="Copies of each file.")] = 1,
+    copies: Annotated[int | None, typer.Option(help="Copies of each file; 1 unless given.")] = None,
     on_failure: Annotated[
-        str, typer.Option(help="When an owner fails: recache, redirect or abort.")
-    ] = "recache",
+        str | None,
+        typer.Option(help="When an owner fails: redirect, abort or, unless given, recache."),
+    ] = None,
     validate: Annotated[
-        str, typer.Option(help="Look at files at each `open`, or never.")
-    ] = "never",
+        str | None, typer.Option(help="Look at files at each `open` or, unless given, never.")
+    ] = None,
     mount: Annotated[
         bool, typer.Option("--mount", help="Through a mount, made if there is none, instead.")
     ] = False,
     print_env: Annotated[
-        bool, typer.Option("--print-env", help="Print what would be set, and run nothing.")
+        bool,
+        typer.Option(
+            "--print-env", help="Print what would be set, and run nothing; --mount mounts."
+        ),
     ] = False,
     session: Session = None,
     settings: Set = None,
@@ -45,6 +49,7 @@ def run(
     """
     config = configure(settings, session=session)
     if mount:
+        refuse_with("--mount", copies=copies, on_failure=on_failure, validate=validate)
         through = environment.views(environment.mounted(config, root or (), command[0]))
         variables = environment.variables(os.environ, through)
         _run(variables, print_env, lambda: environment.command(command, os.environ, through))
@@ -52,9 +57,9 @@ def run(
     variables = preloading.environment(
         config,
         root or (),
-        copies,
-        cast(OnFailure, on_failure),
-        cast(Validate, validate),
+        1 if copies is None else copies,
+        cast(OnFailure, "recache" if on_failure is None else on_failure),
+        cast(Validate, "never" if validate is None else validate),
         os.environ,
     )
     _run(variables, print_env, lambda: _command(command))

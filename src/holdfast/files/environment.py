@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from ..cluster import session as sessions
 from ..config import Config
-from ..errors import BadInput, HoldfastError
+from ..errors import BadInput
 from . import mounting
 from .mounting import Mount
 from .preloading import own_agent
@@ -97,16 +98,19 @@ def mounted(config: Config, roots: Sequence[str], program: str) -> Mount:
     if not wanted:
         wanted = _environment_of(program)
     with sessions.locked(directory):  # the programs of a node start at once: one mounts for all
-        for mount in mounting.of_session(directory, node).values():
+        present = mounting.of_session(directory, node).values()
+        for mount in present:
             if {root.path for root in mount.roots} >= set(wanted) and mount.supervisor.running:
                 return mount
+        taken = {mount.point for mount in present}
         points = (directory / f"{node}.view-{number}" for number in range(1 << 16))
-        point = next(path for path in points if not os.path.lexists(path))
-        point.mkdir(mode=0o700)
+        point = next(path for path in points if str(mounting.resolve(str(path))) not in taken)
+        point.mkdir(mode=0o700, exist_ok=True)  # one that was unmounted is used again
         try:
             return mounting.start_held(config, str(point), wanted)
-        except HoldfastError:
-            point.rmdir()
+        except BaseException:
+            with contextlib.suppress(OSError):
+                point.rmdir()
             raise
 
 

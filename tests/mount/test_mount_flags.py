@@ -1,0 +1,60 @@
+"""What commands say of flags without a meaning, and the directories that `run --mount` makes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mounted import SETTINGS, WITHIN, config_of
+
+import holdfast
+from holdfast.errors import BadInput
+from holdfast.files import environment, mounting
+
+COMMAND = Path(sys.executable).with_name("holdfast")
+
+
+@pytest.fixture
+def cluster() -> Iterator[holdfast.LocalCluster]:
+    with holdfast.local_cluster(nodes=1, **SETTINGS) as agents:
+        yield agents
+        mounting.stop_all(agents.directory)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("run --mount --on-failure bogus -- true", "--on-failure has no meaning with --mount"),
+        ("run --mount --copies 7 -- true", "--copies has no meaning with --mount"),
+        ("warm --broadcast --copies 99 /tmp", "--copies has no meaning with --broadcast"),
+        ("warm --broadcast --parallel 2 /tmp", "--parallel has no meaning with --broadcast"),
+        ("status --set deadline=abc", "deadline (from --set deadline): "),
+        ("status --session a/b", "session (from --session): "),
+    ],
+)
+def test_flags_are_refused_by_their_names(words: str, said: str) -> None:
+    done = subprocess.run([COMMAND, *words.split()], capture_output=True, text=True, timeout=WITHIN)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"holdfast: {said}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_directories_of_views_are_used_again_and_none_is_left(
+    cluster: holdfast.LocalCluster, root: Path, tmp_path: Path
+) -> None:
+    config, directory = config_of(cluster), cluster.directory
+    with pytest.raises(BadInput, match="is not a directory here"):
+        environment.mounted(config, [str(tmp_path / "missing")], "true")
+    assert list(directory.glob("*.view-*")) == []
+    first = environment.mounted(config, [str(root)], "true")
+    mounting.stop(config, first.point)
+    again = environment.mounted(config, [str(root)], "true")
+    assert again.point == first.point == str(directory / "node-0.view-0")
+    assert environment.mounted(config, [str(root)], "true") == again
+    other = environment.mounted(config, [str(root / "deep")], "true")
+    assert other.point == str(directory / "node-0.view-1")
+    assert sorted(os.listdir(f"{other.point}{root}/deep")) == sorted(os.listdir(root / "deep"))
