@@ -85,6 +85,11 @@ def _broadcast(config: Config, directory: str, as_json: bool) -> None:
             f"{done.left_out} were left out: too large (tree_largest), too young (file_settled), "
             "not regular or unreadable. They are fetched or read when they are asked for."
         )
+    if done.stalled:
+        print(
+            f"No progress for a minute: {', '.join(done.stalled)}; does their storage answer? They "
+            "go on by themselves."
+        )
     if done.missed:
         print(f"Not reached: {', '.join(done.missed)}; their programs fetch what they need.")
 

@@ -17,6 +17,8 @@ from .paths import Path
 
 #: Between two looks at how far the nodes are, in seconds.
 _LOOK_EVERY = 0.2
+#: A node that has neither found nor fetched anything for so long is not waited for.
+_STALLED_AFTER = 60.0
 
 
 class Broadcast(msgspec.Struct, frozen=True, array_like=True):
@@ -35,12 +37,18 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
     left_out: int = 0
     ended: bool = False
 
+    @property
+    def reached(self) -> tuple[int, int]:
+        """What grows unless the storage hangs, when files are still left out, one by one."""
+        return self.found, self.fetched
+
 
 class Broadcasted(msgspec.Struct, frozen=True):
     """How far a broadcast came; files and bytes are those of all nodes together."""
 
     nodes: list[str]  # that have ended
     missed: list[str]  # that did not answer; their programs fetch what they need
+    stalled: list[str]  # that made no progress for a minute; they go on by themselves
     found: int  # files so far
     fetched: int  # of these, copies that are there
     bytes: int
@@ -62,8 +70,18 @@ def broadcast(
     told = at_once(lambda member: _call(peers, member, "broadcast", message), members)
     far = {member.node: Progress() for member, answer in told if answer is not None}
     missed = [member.node for member, answer in told if answer is None]
+    since = dict.fromkeys(far, time.monotonic())  # when a node was last seen to come further
     while True:
-        running = [one for one in members if one.node in far and not far[one.node].ended]
+        stalled = [
+            node
+            for node, one in far.items()
+            if not one.ended and time.monotonic() - since[node] > _STALLED_AFTER
+        ]
+        running = [
+            one
+            for one in members
+            if one.node in far and not far[one.node].ended and one.node not in stalled
+        ]
         for member, answer in at_once(
             lambda member: _call(peers, member, "broadcasting", b""), running
         ):
@@ -71,11 +89,14 @@ def broadcast(
                 missed.append(member.node)
                 del far[member.node]
             else:
-                far[member.node] = msgspec.msgpack.decode(answer, type=Progress)
-        done = _together(far, missed)
+                now, before = msgspec.msgpack.decode(answer, type=Progress), far[member.node]
+                if now.reached != before.reached:
+                    since[member.node] = time.monotonic()
+                far[member.node] = now
+        done = _together(far, missed, stalled)
         if progress is not None:
             progress(done)
-        if len(done.nodes) == len(far):
+        if len(done.nodes) + len(stalled) == len(far):
             return done
         time.sleep(_LOOK_EVERY)
 
@@ -88,10 +109,11 @@ def _call(peers: Peers, member: Member, method: str, message: bytes) -> bytes | 
         return None
 
 
-def _together(far: dict[str, Progress], missed: list[str]) -> Broadcasted:
+def _together(far: dict[str, Progress], missed: list[str], stalled: list[str]) -> Broadcasted:
     return Broadcasted(
         [node for node, one in far.items() if one.ended],
         missed,
+        stalled,
         sum(one.found for one in far.values()),
         sum(one.fetched for one in far.values()),
         sum(one.bytes for one in far.values()),
