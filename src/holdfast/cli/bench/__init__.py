@@ -11,6 +11,7 @@ from rich.console import Console
 
 from ...errors import BadInput
 from ..output import AsJson, print_json
+from ..plan import show
 from . import baselines, machine, page
 from .figures import Report
 from .report import print_report
@@ -58,6 +59,9 @@ def _check(name: str, write: Path | None, plots: Path | None, small: bool) -> No
             f"--plots draws those of `holdfast bench {'` and `'.join(PLOTS)}` into a directory "
             "that exists"
         )
+    if plots is not None:
+        with show.numeric("holdfast bench --plots"):
+            show.check_plot(plots / "plot.png")
     if small and name != "mount":
         raise BadInput("--small makes a short run of `holdfast bench mount` only")
 
@@ -96,12 +100,12 @@ def bench(
         baselines.record(here, reports)
     if write is not None:
         write.write_text(page.render(reports, machine.describe()), encoding="utf-8")
-    if plots is not None:
-        for each, report in zip(names, reports, strict=True):
-            if each in PLOTS:
-                import_module(PLOTS[each]).draw(report, plots)
     if as_json:
         print_json(reports if name == "all" else reports[0])
     else:
         for report in reports:
             print_report(report)
+    if plots is not None:
+        for each, report in zip(names, reports, strict=True):
+            if each in PLOTS:
+                import_module(PLOTS[each]).draw(report, plots)

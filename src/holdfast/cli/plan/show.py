@@ -104,6 +104,8 @@ def check_plot(path: Path) -> None:
     """Refuse a file that no plot can be written to, as far as that is seen before."""
     if path.suffix.lower() not in (".png", ".svg"):
         raise BadInput(f"{path} is neither .png nor .svg; the plot needs one of these endings")
+    if not path.parent.is_dir():
+        raise BadInput(f"the plot cannot be written to {path}: there is no such directory")
     import matplotlib.figure  # noqa: F401 - whether it is there
 
 
