@@ -24,7 +24,7 @@ def complaints(said: str) -> dict[str, str]:
 @pytest.mark.parametrize("end", ["exec sleep 60", "exit 1"])
 def test_the_last_lines_of_an_agent_are_waited_for(tmp_path: Path, end: str) -> None:
     script = f"echo launcher: one exited >&2; sleep 0.2; echo error: no room >&2; {end}"
-    orders = Orders(Session("test", 0.0, 1, "test"), "00", load().config)
+    orders = Orders(Session("test", 0.0, 1, 1, 0.0, "test"), "00", load().config)
     log = tmp_path / "log"
     starter = Starter(["one"], ["bash", "-c", script], orders, log, None, complaints)
     try:
@@ -36,7 +36,7 @@ def test_the_last_lines_of_an_agent_are_waited_for(tmp_path: Path, end: str) -> 
 
 
 def test_who_says_nothing_is_late(tmp_path: Path) -> None:
-    orders = Orders(Session("test", 0.0, 1, "test"), "00", load().config)
+    orders = Orders(Session("test", 0.0, 1, 1, 0.0, "test"), "00", load().config)
     starter = Starter(["one"], ["sleep", "60"], orders, tmp_path / "log")
     try:
         outcome = collect([starter], 0.5)
