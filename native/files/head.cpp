@@ -7,7 +7,6 @@
 #include <cerrno>
 
 #include "base/crc32c.hpp"
-#include "base/hash.hpp"
 #include "base/scratch.hpp"
 #include "files/listing.hpp"
 #include "rpc/wire.hpp"
@@ -126,32 +125,38 @@ Result<Document> Head::listing(const TreeOrder& order) {
 Result<std::shared_ptr<const Head::Source>> Head::source(const TreeOrder& order,
                                                          Duration patience) {
     std::string name = MetaWriter().text(order.root).text(order.path).take();
-    std::unique_lock one(opening_[xxh3_64(name) % opening_.size()], std::defer_lock);
-    if (!one.try_lock_for(patience))
+    std::unique_lock lock(mutex_);
+    if (!opened_.wait_for(lock, patience, [&] { return !opening_.contains(name); }))
         return Status(Code::NotCached, "the shared file system does not open it in time");
-    auto time = files_.broadcast().time();
     auto named = [&](const auto& entry) { return entry.first == name; };
-    {
-        std::lock_guard lock(mutex_);
-        auto found = std::ranges::find_if(sources_, named);
-        if (found != sources_.end() && found->second->time == time &&
-            Clock::now() - found->second->looked < ttl_.load()) {
-            sources_.splice(sources_.begin(), sources_, found);
-            return found->second;
-        }
+    auto found = std::ranges::find_if(sources_, named);
+    if (found != sources_.end() && found->second->time == files_.broadcast().time() &&
+        Clock::now() - found->second->looked < ttl_.load()) {
+        sources_.splice(sources_.begin(), sources_, found);
+        return found->second;
     }
+    opening_.insert(name);
+    lock.unlock();
+    auto made = open_source(order);
+    lock.lock();
+    opening_.erase(name);
+    opened_.notify_all();
+    if (!made.ok()) return made;
+    std::erase_if(sources_, named);
+    sources_.emplace_front(std::move(name), *made);
+    if (sources_.size() > kMostSources) sources_.pop_back();
+    return made;
+}
+
+Result<std::shared_ptr<const Head::Source>> Head::open_source(const TreeOrder& order) {
+    auto time = files_.broadcast().time();
     TimePoint looked = Clock::now();
     auto place = files_.look(as_file(order, ~std::uint64_t{0}));
     if (!place.ok()) return place.take_status();
     auto opened = open_place(*place);
     if (!opened.ok()) return opened.take_status();
-    auto made =
-        std::make_shared<const Source>(Source{place->attributes, std::move(*opened), looked, time});
-    std::lock_guard lock(mutex_);
-    std::erase_if(sources_, named);
-    sources_.emplace_front(std::move(name), made);
-    if (sources_.size() > kMostSources) sources_.pop_back();
-    return made;
+    return std::make_shared<const Source>(
+        Source{place->attributes, std::move(*opened), looked, time});
 }
 
 Result<Document> Head::part(const TreeOrder& order, Duration patience) {

@@ -2,7 +2,6 @@
 // read once however many ask for it at the same time. Thread-safe; read() may block.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -12,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "files/document.hpp"
@@ -74,6 +74,7 @@ class Head {
     Result<Document> listing(const TreeOrder& order);
     Result<Document> part(const TreeOrder& order, Duration patience);
     Result<std::shared_ptr<const Source>> source(const TreeOrder& order, Duration patience);
+    Result<std::shared_ptr<const Source>> open_source(const TreeOrder& order);
     FileOrder as_file(const TreeOrder& order, std::uint64_t largest) const;
 
     Store& store_;
@@ -83,9 +84,9 @@ class Head {
     std::atomic<Duration> ttl_{Duration::max()};
     Joining joining_;
     Counters counters_;
-    std::array<std::timed_mutex, 16>
-        opening_;  // by the hash of the path: each is opened by one thread
     std::mutex mutex_;
+    std::set<std::string> opening_;  // each by one thread
+    std::condition_variable opened_;
     Sources sources_;  // the one used last in front
 };
 

@@ -54,10 +54,10 @@ def test_a_part_that_cannot_be_had_is_asked_for_once(
     """The agent has no room for parts: they are read from the original, piece by piece."""
     content = os.urandom(3 * PART)
     (backing / "large").write_bytes(content)
-    settings = {**SETTINGS, "memory": "1 MiB"}
+    settings = {**SETTINGS, "memory": "1 MiB", "tree_largest": "5 MiB"}
     with (
         holdfast.local_cluster(nodes=1, storage=storage, **settings) as cluster,
-        through(cluster, tmp_path / "mnt", storage.at, tree_largest="5 MiB") as view,
+        through(cluster, tmp_path / "mnt", storage.at) as view,
     ):
         assert (view / "large").read_bytes() == content
         assert view.counters()["files_from_storage"] == 1
