@@ -69,8 +69,7 @@ std::variant<Answer, Blocking> Tree::handle(const Request& request) {
         auto document = fetch(order, path, less_margin(body.patience()));
         return document.ok() ? serve(*document, pass) : document.take_status();
     };
-    // A mount asks for file after file, other agents seldom the same one.
-    return Blocking{lane, std::move(climb), request.local};
+    return Blocking{lane, std::move(climb)};
 }
 
 Result<Document> Tree::obtain(const TreeOrder& order, Duration patience) {

@@ -21,7 +21,7 @@ def run(sizes: Sizes) -> Part:
     with programs.on_core(core):
         timed(direct)  # leaves all byte code
         with mounts(sys.prefix) as mounted:
-            mounted.pin(agents_core)
+            mounted.pin(core)  # one core for all, as the direct import has one
             ours = importing(interpreter(mounted.path(sys.prefix)), *sizes.imported)
             timed(ours)
             warm = interleave({"direct": lambda: timed(direct), "mount": lambda: timed(ours)},
