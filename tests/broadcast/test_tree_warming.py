@@ -66,7 +66,9 @@ def test_warm_brings_everything_to_every_node_and_reads_it_once(
     shown = command(cluster, "status")
     assert "broadcast" in shown.stdout
     status = json.loads(command(cluster, "status", "--json").stdout)
-    assert all(node["counters"]["tree_hits"] > 0 for node in status["nodes"])
+    hits = [node["counters"]["tree_hits"] for node in status["nodes"]]
+    assert all(hits)
+    assert status["trees"]["tree_hits"] == sum(hits)
     wrong = command(cluster, "warm", "--broadcast", str(storage.at / "missing"))
     assert wrong.returncode == 2
     assert "is not a directory" in wrong.stderr

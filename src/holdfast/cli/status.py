@@ -126,15 +126,16 @@ def _broadcast(report: SessionStatus) -> Group:
         table.add_column("node", no_wrap=True)
         for name in names:
             table.add_column(name, justify="right", no_wrap=True)
-    for node in report.nodes:
-        told = {name.removeprefix("tree_"): value for name, value in node.counters.items()}
+    counters = {node.node: node.counters for node in report.nodes} | {"all": report.trees}
+    for node, told_as in counters.items():
+        told = {name.removeprefix("tree_"): value for name, value in told_as.items()}
         if not told:
             continue
         missed = [told[f"misses_{kind}"] for kind in ("file", "listing", "part")]
         read = sum(told[f"read_{kind}"] for kind in ("files", "listings", "parts"))
-        asked.add_row(node.node, *map(str, (told["hits"], *missed, told["joined"], read)))
+        asked.add_row(node, *map(str, (told["hits"], *missed, told["joined"], read)))
         passed.add_row(
-            node.node,
+            node,
             format_size(told["bytes_up"]),
             format_size(told["bytes_down"]),
             str(told["depth"]),

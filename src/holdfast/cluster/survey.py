@@ -39,7 +39,8 @@ class SessionStatus(msgspec.Struct, frozen=True):
 
     `window` is how long, in seconds, after a death fewer copies may be left than were asked for:
     the time until it is noticed, and that of restoring the fullest node. `views` is how many
-    different views the agents have; 1 when they agree.
+    different views the agents have; 1 when they agree. `trees` are the counters of broadcasts of all
+    nodes together: every path has a tree of its own, and those of each would be too many.
     """
 
     session: str
@@ -51,6 +52,7 @@ class SessionStatus(msgspec.Struct, frozen=True):
     views: int
     nodes: list[NodeStatus]
     lost: list[str]
+    trees: dict[str, int]
 
 
 def survey(contacts: Contacts) -> SessionStatus:
@@ -77,7 +79,18 @@ def survey(contacts: Contacts) -> SessionStatus:
         len({status.identity for status in told}),
         nodes,
         [member.node for member in view.lost()],
+        _trees(nodes),
     )
+
+
+def _trees(nodes: list[NodeStatus]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for node in nodes:
+        for name, value in node.counters.items():
+            if name.startswith("tree_"):
+                before = total.get(name, 0)
+                total[name] = max(before, value) if name == "tree_depth" else before + value
+    return total
 
 
 def _ask(contacts: Contacts, member: Member) -> tuple[str, AgentStatus | None]:
