@@ -39,8 +39,8 @@ class SessionStatus(msgspec.Struct, frozen=True):
 
     `window` is how long, in seconds, after a death fewer copies may be left than were asked for:
     the time until it is noticed, and that of restoring the fullest node. `views` is how many
-    different views the agents have; 1 when they agree. `trees` are the counters of broadcasts of all
-    nodes together: every path has a tree of its own, and those of each would be too many.
+    different views the agents have; 1 when they agree. `trees` are the counters of broadcasts of
+    all nodes together: every path has a tree of its own, and those of each would be too many.
     """
 
     session: str
