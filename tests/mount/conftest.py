@@ -13,6 +13,7 @@ import holdfast
 from holdfast.cluster import mounts
 from holdfast.cluster import storage as storages
 from holdfast.cluster.storage import Storage
+from holdfast.files import mounting
 
 
 @pytest.fixture(autouse=True)
@@ -61,3 +62,11 @@ def in_parts(storage: Storage, nodes: int) -> Iterator[holdfast.LocalCluster]:
 def cluster(storage: Storage, nodes: int) -> Iterator[holdfast.LocalCluster]:
     with holdfast.local_cluster(nodes=nodes, storage=storage, **SETTINGS) as agents:
         yield agents
+
+
+@pytest.fixture
+def alone() -> Iterator[holdfast.LocalCluster]:
+    """One agent, for roots on no storage that counts; what tests mount through it goes with it."""
+    with holdfast.local_cluster(nodes=1, **SETTINGS) as agents:
+        yield agents
+        mounting.stop_all(agents.directory)

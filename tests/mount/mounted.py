@@ -146,6 +146,7 @@ def fill(directory: Path) -> None:
     (directory / "name with blank, ü and \udcff").write_text("odd")
     (directory / ("n" * 255)).write_text("long name")
     (directory / "empty").mkdir()
+    (directory / "file").write_text("content")
     (directory / "exec").write_text("#!/bin/sh\necho run\n")
     (directory / "exec").chmod(0o755)
     (directory / "secret").write_text("for nobody")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from mounted import SETTINGS, WITHIN, config_of
+from mounted import WITHIN, config_of
 
 import holdfast
 from holdfast.cluster.peers import Peers
@@ -18,22 +18,15 @@ from holdfast.files.service import MountOrder
 
 
 @pytest.fixture
-def cluster() -> Iterator[holdfast.LocalCluster]:
-    with holdfast.local_cluster(nodes=1, **SETTINGS) as agents:
-        yield agents
-        mounting.stop_all(agents.directory)
-
-
-@pytest.fixture
-def peers(cluster: holdfast.LocalCluster) -> Iterator[Peers]:
-    reached = Peers(cluster.directory, config_of(cluster))
+def peers(alone: holdfast.LocalCluster) -> Iterator[Peers]:
+    reached = Peers(alone.directory, config_of(alone))
     yield reached
     reached.client.close()
 
 
 def test_they_are_configured_as_the_command_is(
     root: Path,
-    cluster: holdfast.LocalCluster,
+    alone: holdfast.LocalCluster,
     peers: Peers,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -44,23 +37,23 @@ def test_they_are_configured_as_the_command_is(
     settings = tmp_path / "job.toml"
     settings.write_text(f'spread_roots = "{root}"\n')
     monkeypatch.setenv("HOLDFAST_CONFIG", str(settings))
-    monkeypatch.setenv("HOLDFAST_SESSION", cluster.directory.name)
-    monkeypatch.setenv("HOLDFAST_RUN_DIR", str(cluster.directory.parent))
+    monkeypatch.setenv("HOLDFAST_SESSION", alone.directory.name)
+    monkeypatch.setenv("HOLDFAST_RUN_DIR", str(alone.directory.parent))
     members = [msgspec.structs.replace(one, host="elsewhere") for one in peers.routing.live]
     spreading.mount(load().config, members, str(tmp_path / "mnt"), [root.name])
-    [mount] = mounting.of_session(cluster.directory).values()
+    [mount] = mounting.of_session(alone.directory).values()
     assert mount.roots == (mounting.Root(str(root), spread=True),)
     assert Path(f"{tmp_path}/mnt{root}/deep/er/still/file").read_text() == "down here"
     spreading.mount(load().config, members, str(tmp_path / "mnt"), [root.name])
-    assert list(mounting.of_session(cluster.directory).values()) == [mount], "it mounted anew"
+    assert list(mounting.of_session(alone.directory).values()) == [mount], "it mounted anew"
     (tmp_path / "other").mkdir()
     with pytest.raises(Unavailable, match=r"not mounted everywhere; elsewhere: .* is mounted"):
         spreading.mount(load().config, members, str(tmp_path / "mnt"), ["other"])
 
 
-def test_whatever_goes_wrong_is_told(cluster: holdfast.LocalCluster, peers: Peers) -> None:
+def test_whatever_goes_wrong_is_told(alone: holdfast.LocalCluster, peers: Peers) -> None:
     [member] = peers.routing.live
-    order = MountOrder("/tmp/\0", ["/tmp"], config_of(cluster))
+    order = MountOrder("/tmp/\0", ["/tmp"], config_of(alone))
     with pytest.raises(HoldfastError, match="null byte"):
         peers.client.call(
             member.socket, "files", "mount", msgspec.msgpack.encode(order), deadline=WITHIN

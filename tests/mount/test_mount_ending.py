@@ -8,12 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
-from mounted import SETTINGS, WITHIN, bare, config_of, ours, through, wait_for
+from mounted import WITHIN, bare, config_of, ours, through, wait_for
 
 import holdfast
 from holdfast.cluster import mounts, processes
@@ -26,34 +25,19 @@ from holdfast.files import mounting
 COMMAND = Path(sys.executable).with_name("holdfast")
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    path = tmp_path / "root"
-    path.mkdir()
-    (path / "file").write_text("content")
-    return path
-
-
-@pytest.fixture
-def cluster() -> Iterator[holdfast.LocalCluster]:
-    with holdfast.local_cluster(nodes=1, **SETTINGS) as agents:
-        yield agents
-        mounting.stop_all(agents.directory)
-
-
-def files_of_mounts(cluster: holdfast.LocalCluster) -> list[str]:
-    return [name for name in os.listdir(cluster.directory) if ".mount-" in name]
+def files_of_mounts(alone: holdfast.LocalCluster) -> list[str]:
+    return [name for name in os.listdir(alone.directory) if ".mount-" in name]
 
 
 def test_a_mount_that_nobody_waits_for_is_unmounted(
-    cluster: holdfast.LocalCluster, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    alone: holdfast.LocalCluster, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As when `holdfast mount` is interrupted."""
     (tmp_path / "mnt").mkdir()
     orders: list[mounting.Orders] = []
     monkeypatch.setattr(mounting, "_supervise", orders.append)
     with contextlib.suppress(FileNotFoundError):  # nobody has written what is mounted
-        mounting.start(config_of(cluster), str(tmp_path / "mnt"), [str(root)])
+        mounting.start(config_of(alone), str(tmp_path / "mnt"), [str(root)])
     nobody, ear = os.pipe()
     os.close(nobody)
     ended, lives = os.pipe()
@@ -70,17 +54,17 @@ def test_a_mount_that_nobody_waits_for_is_unmounted(
         os.close(lives)
         assert end.read() == b""  # the last to hold it was the supervisor
     assert tmp_path / "mnt" not in ours()
-    assert files_of_mounts(cluster) == []
+    assert files_of_mounts(alone) == []
 
 
 def test_a_link_is_as_good_as_the_directory(
-    cluster: holdfast.LocalCluster, root: Path, tmp_path: Path
+    alone: holdfast.LocalCluster, root: Path, tmp_path: Path
 ) -> None:
     point = tmp_path / "real/mnt"
     point.mkdir(parents=True)
     (tmp_path / "link").symlink_to("second")
     (tmp_path / "second").symlink_to("real/mnt")
-    config = config_of(cluster)
+    config = config_of(alone)
     assert mounting.start(config, str(tmp_path / "link"), [str(root)]).point == str(point)
     assert Path(f"{tmp_path}/link{root}/file").read_text() == "content"
     mounted = mounting.at(point)
@@ -96,61 +80,61 @@ def test_a_link_is_as_good_as_the_directory(
     wait_for(is_back)
     assert mounting.stop(config, str(tmp_path / "link"), lazily=True) == point
     assert point not in ours()
-    assert files_of_mounts(cluster) == []
+    assert files_of_mounts(alone) == []
 
 
 def test_one_that_cannot_be_mounted_again_can_be_unmounted(
-    cluster: holdfast.LocalCluster, root: Path, tmp_path: Path
+    alone: holdfast.LocalCluster, root: Path, tmp_path: Path
 ) -> None:
     outer = tmp_path / "outer"
     outer.mkdir()
-    with through(cluster, outer / "mnt", root) as view:
+    with through(alone, outer / "mnt", root) as view:
         pid = view.pid
-        [mount] = mounting.of_session(cluster.directory).values()
+        [mount] = mounting.of_session(alone.directory).values()
         outer.rename(tmp_path / "moved")
         try:
             os.kill(pid, signal.SIGKILL)
             log = view.control.with_name(view.control.name + ".log")
             wait_for(lambda: log.read_text().count("\n") > 1)  # it has tried in vain
-            [one] = mounting.status(cluster.directory, WITHIN)
+            [one] = mounting.status(alone.directory, WITHIN)
             assert one.state == "restarting"
-            assert mounting.stop(config_of(cluster), str(outer / "mnt")) == outer / "mnt"
+            assert mounting.stop(config_of(alone), str(outer / "mnt")) == outer / "mnt"
             assert not mount.supervisor.running
-            assert files_of_mounts(cluster) == []
+            assert files_of_mounts(alone) == []
             with pytest.raises(BadInput, match="nothing of Holdfast is mounted"):
-                mounting.stop(config_of(cluster), str(outer / "mnt"))
+                mounting.stop(config_of(alone), str(outer / "mnt"))
         finally:
             mounts.detach(tmp_path / "moved/mnt")
 
 
 def test_mounts_of_others_are_left_alone(
-    cluster: holdfast.LocalCluster, root: Path, tmp_path: Path
+    alone: holdfast.LocalCluster, root: Path, tmp_path: Path
 ) -> None:
     with bare(root, tmp_path) as theirs:
         gone = processes.Process(2**22, 1, processes.boot())
         elsewhere = processes.Process(os.getpid(), 1, "another host")
         for number, supervisor in enumerate((gone, elsewhere)):
             state = mounting.Mount(str(theirs.point), "node-0", (), supervisor)
-            path = cluster.directory / f"node-0.mount-{number}.state"
+            path = alone.directory / f"node-0.mount-{number}.state"
             path.write_bytes(msgspec.json.encode(state))
         # Hosts may share the directory: that one is for the other host to show and to end.
-        assert [one.state for one in mounting.status(cluster.directory, WITHIN)] == ["ended"]
-        mounting.stop_all(cluster.directory)
+        assert [one.state for one in mounting.status(alone.directory, WITHIN)] == ["ended"]
+        mounting.stop_all(alone.directory)
         assert (theirs / "file").read_text() == "content"
-        assert files_of_mounts(cluster) == ["node-0.mount-1.state"]
+        assert files_of_mounts(alone) == ["node-0.mount-1.state"]
 
 
 def test_what_a_killed_supervisor_left_goes_at_the_next_start(
-    cluster: holdfast.LocalCluster, root: Path, tmp_path: Path
+    alone: holdfast.LocalCluster, root: Path, tmp_path: Path
 ) -> None:
-    with through(cluster, tmp_path / "first", root) as view:
-        [mount] = mounting.of_session(cluster.directory).values()
+    with through(alone, tmp_path / "first", root) as view:
+        [mount] = mounting.of_session(alone.directory).values()
         pid = view.pid
         for victim in (mount.supervisor.pid, pid):
             os.kill(victim, signal.SIGKILL)
         assert processes.wait([mount.supervisor, processes.process(pid)], WITHIN)
-        with through(cluster, tmp_path / "second", root):
-            [left] = mounting.of_session(cluster.directory).values()
+        with through(alone, tmp_path / "second", root):
+            [left] = mounting.of_session(alone.directory).values()
             assert left.point == str(tmp_path / "second")
 
 

@@ -7,13 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 import pytest
-from mounted import SETTINGS, WITHIN
+from mounted import WITHIN
 
 import holdfast
 from holdfast.files import environment, mounting
@@ -45,17 +44,10 @@ def environment_root(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.fixture
-def cluster() -> Iterator[holdfast.LocalCluster]:
-    with holdfast.local_cluster(nodes=1, **SETTINGS) as agents:
-        yield agents
-        mounting.stop_all(agents.directory)
-
-
-def run(cluster: holdfast.LocalCluster, root: Path, *words: str) -> str:
+def run(alone: holdfast.LocalCluster, root: Path, *words: str) -> str:
     own = {
-        "HOLDFAST_SESSION": cluster.directory.name,
-        "HOLDFAST_RUN_DIR": str(cluster.directory.parent),
+        "HOLDFAST_SESSION": alone.directory.name,
+        "HOLDFAST_RUN_DIR": str(alone.directory.parent),
         "PATH": f"{root}/bin:/usr/bin:/bin",
         "VIRTUAL_ENV": str(root),
     }
@@ -72,11 +64,11 @@ def run(cluster: holdfast.LocalCluster, root: Path, *words: str) -> str:
 
 
 def test_a_virtual_environment_works_unchanged(
-    cluster: holdfast.LocalCluster, environment_root: Path
+    alone: holdfast.LocalCluster, environment_root: Path
 ) -> None:
     root = environment_root
-    found = msgspec.json.decode(run(cluster, root, "--", "python", "app.py"))  # no root is named
-    [mount] = mounting.of_session(cluster.directory).values()
+    found = msgspec.json.decode(run(alone, root, "--", "python", "app.py"))  # no root is named
+    [mount] = mounting.of_session(alone.directory).values()
     view = f"{mount.point}{root}"
     assert found["prefix"] == view
     assert found["executable"] == f"{view}/bin/python"
@@ -86,27 +78,27 @@ def test_a_virtual_environment_works_unchanged(
     assert all(path.startswith(view) for path in found["maps"])
     assert found["path"] == f"{view}/bin:/usr/bin:/bin"
 
-    again = msgspec.json.decode(run(cluster, root, "--root", str(root), "--", "show", "x"))
+    again = msgspec.json.decode(run(alone, root, "--root", str(root), "--", "show", "x"))
     assert (again["prefix"], again["argv"]) == (view, [f"{view}/bin/show", "x"])
-    assert list(mounting.of_session(cluster.directory).values()) == [mount], "it mounted twice"
+    assert list(mounting.of_session(alone.directory).values()) == [mount], "it mounted twice"
 
-    printed = run(cluster, root, "--print-env", "--", "python")
+    printed = run(alone, root, "--print-env", "--", "python")
     assert f"export PATH={view}/bin:/usr/bin:/bin\n" in printed
     assert f"export VIRTUAL_ENV={view}\n" in printed
 
 
 def test_programs_that_start_at_once_share_one_mount(
-    cluster: holdfast.LocalCluster, environment_root: Path
+    alone: holdfast.LocalCluster, environment_root: Path
 ) -> None:
     root = environment_root
     with ThreadPoolExecutor(6) as pool:
-        said = set(pool.map(lambda _: run(cluster, root, "--", "python", "app.py"), range(6)))
+        said = set(pool.map(lambda _: run(alone, root, "--", "python", "app.py"), range(6)))
     assert len(said) == 1
-    assert len(mounting.of_session(cluster.directory)) == 1
+    assert len(mounting.of_session(alone.directory)) == 1
 
 
 def test_libraries_are_loaded_by_the_mount(
-    cluster: holdfast.LocalCluster, environment_root: Path, monkeypatch: pytest.MonkeyPatch
+    alone: holdfast.LocalCluster, environment_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = environment_root
     shutil.copy(_ctypes.__file__, root / "lib/libown.so")
@@ -115,8 +107,8 @@ def test_libraries_are_loaded_by_the_mount(
     monkeypatch.setenv("LD_LIBRARY_PATH", f"{root}/lib")
     monkeypatch.setenv("PYTHONPATH", f"{root}/modules")
     show = "import own; print(own.__file__, *(l for l in open('/proc/self/maps') if 'libown' in l))"
-    said = run(cluster, root, "--", "python", "-c", show).split()
-    [mount] = mounting.of_session(cluster.directory).values()
+    said = run(alone, root, "--", "python", "-c", show).split()
+    [mount] = mounting.of_session(alone.directory).values()
     assert said[0] == f"{mount.point}{root}/modules/own.py"
     assert {word for word in said if "libown" in word} == {f"{mount.point}{root}/lib/libown.so"}
 

@@ -5,24 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mounted import SETTINGS, WITHIN, config_of
+from mounted import WITHIN, config_of
 
 import holdfast
 from holdfast.errors import BadInput
 from holdfast.files import environment, mounting
 
 COMMAND = Path(sys.executable).with_name("holdfast")
-
-
-@pytest.fixture
-def cluster() -> Iterator[holdfast.LocalCluster]:
-    with holdfast.local_cluster(nodes=1, **SETTINGS) as agents:
-        yield agents
-        mounting.stop_all(agents.directory)
 
 
 @pytest.mark.parametrize(
@@ -44,9 +36,9 @@ def test_flags_are_refused_by_their_names(words: str, said: str) -> None:
 
 
 def test_directories_of_views_are_used_again_and_none_is_left(
-    cluster: holdfast.LocalCluster, root: Path, tmp_path: Path
+    alone: holdfast.LocalCluster, root: Path, tmp_path: Path
 ) -> None:
-    config, directory = config_of(cluster), cluster.directory
+    config, directory = config_of(alone), alone.directory
     with pytest.raises(BadInput, match="is not a directory here"):
         environment.mounted(config, [str(tmp_path / "missing")], "true")
     assert list(directory.glob("*.view-*")) == []

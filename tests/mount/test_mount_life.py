@@ -9,12 +9,11 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
-from mounted import SETTINGS, WITHIN, View, bare, config_of, ours, through, wait_for
+from mounted import WITHIN, View, bare, config_of, ours, through, wait_for
 
 import holdfast
 from holdfast.cluster import mounts
@@ -26,21 +25,6 @@ HELPER = Path(sys.executable).with_name("mount.fuse.holdfast")
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    path = tmp_path / "root"
-    path.mkdir()
-    (path / "file").write_text("content")
-    return path
-
-
-@pytest.fixture
-def cluster() -> Iterator[holdfast.LocalCluster]:
-    with holdfast.local_cluster(nodes=1, **SETTINGS) as agents:
-        yield agents
-        mounting.stop_all(agents.directory)
-
-
-@pytest.fixture
 def point(tmp_path: Path) -> Path:
     path = tmp_path / "mnt"
     path.mkdir()
@@ -48,12 +32,12 @@ def point(tmp_path: Path) -> Path:
 
 
 def run(
-    cluster: holdfast.LocalCluster, *words: object, before: tuple[str, ...] = (), **options: object
+    alone: holdfast.LocalCluster, *words: object, before: tuple[str, ...] = (), **options: object
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of a user on the cluster's host."""
     own = {
-        "HOLDFAST_SESSION": cluster.directory.name,
-        "HOLDFAST_RUN_DIR": str(cluster.directory.parent),
+        "HOLDFAST_SESSION": alone.directory.name,
+        "HOLDFAST_RUN_DIR": str(alone.directory.parent),
     }
     return subprocess.run(
         [*before, *map(str, words)],
@@ -65,8 +49,8 @@ def run(
     )
 
 
-def test_mounting_and_unmounting(cluster: holdfast.LocalCluster, root: Path, point: Path) -> None:
-    done = run(cluster, COMMAND, "mount", point, "--root", root)
+def test_mounting_and_unmounting(alone: holdfast.LocalCluster, root: Path, point: Path) -> None:
+    done = run(alone, COMMAND, "mount", point, "--root", root)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"{root} is mounted at {point}{root}.\n"
     shown = Path(f"{point}{root}")
@@ -76,34 +60,34 @@ def test_mounting_and_unmounting(cluster: holdfast.LocalCluster, root: Path, poi
     assert {"ro", "nosuid", "nodev", "default_permissions"} <= set(options)
     assert "allow_other" not in options
 
-    report = msgspec.json.decode(run(cluster, COMMAND, "status", "--json").stdout)
+    report = msgspec.json.decode(run(alone, COMMAND, "status", "--json").stdout)
     [one] = report["mounts"]
     assert (one["point"], one["state"], one["node"]) == (str(point), "up", "node-0")
 
     # Who names a file by the mount means the original.
     (root / "file").write_text("changed")
-    refreshed = run(cluster, COMMAND, "refresh", shown / "file")
+    refreshed = run(alone, COMMAND, "refresh", shown / "file")
     assert refreshed.stdout == f"1 nodes look again at {root}/file.\n"
     assert (shown / "file").read_text() == "changed"
 
-    config = config_of(cluster)
+    config = config_of(alone)
     with pytest.raises(BadInput, match="is mounted already; unmount it first"):
         mounting.start(config, str(point), [str(root)])
     with (shown / "file").open(), pytest.raises(Busy, match="is in use; end the programs"):
         mounting.stop(config, str(point))
-    assert run(cluster, COMMAND, "umount", point).stdout == f"{point} is unmounted.\n"
+    assert run(alone, COMMAND, "umount", point).stdout == f"{point} is unmounted.\n"
     assert point not in ours()
-    assert mounting.of_session(cluster.directory) == {}
+    assert mounting.of_session(alone.directory) == {}
     with pytest.raises(BadInput, match="nothing of Holdfast is mounted"):
         mounting.stop(config, str(point))
 
 
 def test_lazily_it_is_taken_from_programs(
-    cluster: holdfast.LocalCluster, root: Path, point: Path
+    alone: holdfast.LocalCluster, root: Path, point: Path
 ) -> None:
-    with through(cluster, point, root) as view:
+    with through(alone, point, root) as view:
         descriptor = os.open(view / "file", os.O_RDONLY)
-        mounting.stop(config_of(cluster), str(point), lazily=True)
+        mounting.stop(config_of(alone), str(point), lazily=True)
         assert point not in ours()
         with pytest.raises(OSError, match=r"not connected|aborted"):
             os.read(descriptor, 10)
@@ -111,44 +95,44 @@ def test_lazily_it_is_taken_from_programs(
             os.close(descriptor)
 
 
-def refused(cluster: holdfast.LocalCluster, point: object, root: object) -> str:
+def refused(alone: holdfast.LocalCluster, point: object, root: object) -> str:
     with pytest.raises(BadInput) as caught:
-        mounting.start(config_of(cluster), str(point), [str(root)])
+        mounting.start(config_of(alone), str(point), [str(root)])
     assert "\n" not in str(caught.value), "not one sentence"
     return str(caught.value)
 
 
 def test_what_cannot_be_mounted_is_refused_in_a_sentence(
-    cluster: holdfast.LocalCluster, root: Path, point: Path, tmp_path: Path
+    alone: holdfast.LocalCluster, root: Path, point: Path, tmp_path: Path
 ) -> None:
     full = tmp_path / "full"
     full.mkdir()
     (full / "x").touch()
-    assert "is not empty" in refused(cluster, full, root)
-    assert "make it first" in refused(cluster, tmp_path / "missing", root)
-    assert "Not a directory" in refused(cluster, full / "x", root)
-    assert "not a directory here" in refused(cluster, point, tmp_path / "missing")
+    assert "is not empty" in refused(alone, full, root)
+    assert "make it first" in refused(alone, tmp_path / "missing", root)
+    assert "Not a directory" in refused(alone, full / "x", root)
+    assert "not a directory here" in refused(alone, point, tmp_path / "missing")
     subprocess.run(["mount", "-t", "tmpfs", "none", point], check=True)
     try:
-        assert "something else is mounted" in refused(cluster, point, root)
+        assert "something else is mounted" in refused(alone, point, root)
     finally:
         mounts.detach(point)
     for top in ("/", "/proc", "/sys/fs", "/dev"):
-        assert "nothing is mounted at" in refused(cluster, top, root)
-        assert "cannot be a root" in refused(cluster, point, top)
+        assert "nothing is mounted at" in refused(alone, top, root)
+        assert "cannot be a root" in refused(alone, point, top)
     (root / "inside").mkdir()
-    assert "lie within one another" in refused(cluster, root / "inside", root)
-    assert "lie within one another" in refused(cluster, point, tmp_path)
-    assert mounting.of_session(cluster.directory) == {}
-    assert [path for path in cluster.directory.iterdir() if ".mount-" in path.name] == []
+    assert "lie within one another" in refused(alone, root / "inside", root)
+    assert "lie within one another" in refused(alone, point, tmp_path)
+    assert mounting.of_session(alone.directory) == {}
+    assert [path for path in alone.directory.iterdir() if ".mount-" in path.name] == []
 
 
 def test_a_machine_that_cannot_mount_says_why(
-    cluster: holdfast.LocalCluster, root: Path, point: Path, monkeypatch: pytest.MonkeyPatch
+    alone: holdfast.LocalCluster, root: Path, point: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # In a namespace of its own, where /dev has nothing in it.
     bare_dev = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev && exec "$0" "$@"')
-    done = run(cluster, COMMAND, "mount", point, "--root", root, before=bare_dev)
+    done = run(alone, COMMAND, "mount", point, "--root", root, before=bare_dev)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "holdfast: /dev/fuse is missing; load the kernel's module: `modprobe fuse`\n"
@@ -157,21 +141,21 @@ def test_a_machine_that_cannot_mount_says_why(
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(holdfast.HoldfastError, match="fusermount3 is missing"):
-        mounting.start(config_of(cluster), str(point), [str(root)])
+        mounting.start(config_of(alone), str(point), [str(root)])
     monkeypatch.setattr(mounting, "PROGRAM", Path("/nonexistent"))
     with pytest.raises(holdfast.HoldfastError, match="built without libfuse3"):
-        mounting.start(config_of(cluster), str(point), [str(root)])
+        mounting.start(config_of(alone), str(point), [str(root)])
 
 
 def test_a_mount_does_not_look_at_mounts(
-    cluster: holdfast.LocalCluster, root: Path, point: Path, tmp_path: Path
+    alone: holdfast.LocalCluster, root: Path, point: Path, tmp_path: Path
 ) -> None:
     """It would wait for itself, and nothing would end that."""
     shutil.copy(mounting.PROGRAM, root / "holdfast_mount")
-    with through(cluster, point, root) as view:
+    with through(alone, point, root) as view:
         other = tmp_path / "other"
         other.mkdir()
-        assert "lies on a mount of Holdfast" in refused(cluster, other, view.top)
+        assert "lies on a mount of Holdfast" in refused(alone, other, view.top)
         # Its own program and libraries may not lie on one either.
         done = subprocess.run(
             [view / "holdfast_mount", f"point={other}", f"broadcast={root}"],
@@ -206,21 +190,21 @@ def test_sigterm_unmounts(root: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [["umount"], ["fusermount3", "-u"]], ids="".join)
 def test_unmounting_by_other_means_ends_it(
-    cluster: holdfast.LocalCluster, root: Path, point: Path, command: list[str]
+    alone: holdfast.LocalCluster, root: Path, point: Path, command: list[str]
 ) -> None:
     if shutil.which(command[0]) is None:
         pytest.skip(f"no {command[0]} here: `scripts/packages test` installs it")
-    with through(cluster, point, root) as view:
+    with through(alone, point, root) as view:
         one = mounting.read(view.control.with_name(view.control.name + ".state"))
         subprocess.run([*command, point], check=True)
         wait_for(lambda: not one.supervisor.running)
-        assert mounting.of_session(cluster.directory) == {}
+        assert mounting.of_session(alone.directory) == {}
 
 
 def test_a_process_that_dies_is_started_again(
-    cluster: holdfast.LocalCluster, root: Path, point: Path
+    alone: holdfast.LocalCluster, root: Path, point: Path
 ) -> None:
-    with through(cluster, point, root) as view:
+    with through(alone, point, root) as view:
         descriptor = os.open(view / "file", os.O_RDONLY)
         first = view.pid
         os.kill(first, signal.SIGKILL)
@@ -242,9 +226,9 @@ def _reads(view: View) -> bool:
 
 
 def test_a_stuck_mount_is_aborted_so_that_df_ends(
-    cluster: holdfast.LocalCluster, root: Path, point: Path
+    alone: holdfast.LocalCluster, root: Path, point: Path
 ) -> None:
-    with through(cluster, point, root, mount_patience="0.5 s") as view:
+    with through(alone, point, root, mount_patience="0.5 s") as view:
         first = view.pid
         os.kill(first, signal.SIGSTOP)
         done = subprocess.run(["df", point], capture_output=True, timeout=WITHIN)
@@ -255,7 +239,7 @@ def test_a_stuck_mount_is_aborted_so_that_df_ends(
 
 
 def test_a_stale_mount_is_cleaned_up_at_the_next_start(
-    cluster: holdfast.LocalCluster, root: Path, point: Path, tmp_path: Path
+    alone: holdfast.LocalCluster, root: Path, point: Path, tmp_path: Path
 ) -> None:
     process = subprocess.Popen(
         [mounting.PROGRAM, f"point={point}", f"broadcast={root}"],
@@ -268,7 +252,7 @@ def test_a_stale_mount_is_cleaned_up_at_the_next_start(
     process.wait()
     with pytest.raises(OSError, match="not connected"):
         os.listdir(point)
-    with through(cluster, point, root) as view:
+    with through(alone, point, root) as view:
         assert (view / "file").read_text() == "content"
 
 
@@ -309,14 +293,14 @@ def test_up_that_cannot_mount_leaves_nothing(root: Path, tmp_path: Path) -> None
 
 
 def test_a_host_elsewhere_is_mounted_by_its_agent(
-    cluster: holdfast.LocalCluster, root: Path, point: Path, monkeypatch: pytest.MonkeyPatch
+    alone: holdfast.LocalCluster, root: Path, point: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What `holdfast up --mount` does for hosts other than its own."""
-    member = msgspec.structs.replace(cluster.nodes[0].member, host="elsewhere")
+    member = msgspec.structs.replace(alone.nodes[0].member, host="elsewhere")
     monkeypatch.chdir(root.parent)  # which is not where the agent is
 
     def mount(where: Path) -> None:
-        spreading.mount(config_of(cluster), [member], str(where), ["root"])
+        spreading.mount(config_of(alone), [member], str(where), ["root"])
 
     with pytest.raises(Unavailable, match=r"elsewhere: .* is missing; make it first"):
         mount(point / "missing")
@@ -324,9 +308,9 @@ def test_a_host_elsewhere_is_mounted_by_its_agent(
     assert Path(f"{point}{root}/file").read_text() == "content"
 
 
-def test_mount_8(cluster: holdfast.LocalCluster, root: Path, point: Path) -> None:
+def test_mount_8(alone: holdfast.LocalCluster, root: Path, point: Path) -> None:
     """`mount -t fuse.holdfast`, in a namespace in which the helper is where mount(8) looks."""
-    setting = f"session={cluster.directory.name},run_dir={cluster.directory.parent}"
+    setting = f"session={alone.directory.name},run_dir={alone.directory.parent}"
     script = f"""
 set -e
 mount -t tmpfs none /sbin 2>/dev/null || exit 77
@@ -337,19 +321,19 @@ cat {point}{root}/file
 """
     if not HELPER.exists():
         pytest.fail(f"{HELPER} is not installed")
-    done = run(cluster, "unshare", "--mount", "bash", "-c", script)
+    done = run(alone, "unshare", "--mount", "bash", "-c", script)
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip("no namespace in which /sbin may be changed")
     assert (done.returncode, done.stdout, done.stderr) == (0, "content", "")
-    bad = run(cluster, HELPER, root, point, "-o", "rw,colour=blue")
+    bad = run(alone, HELPER, root, point, "-o", "rw,colour=blue")
     assert bad.returncode == 32
     assert bad.stderr.startswith("mount.fuse.holdfast: ")
 
 
 def test_a_root_in_the_settings_is_enough(
-    cluster: holdfast.LocalCluster, root: Path, point: Path
+    alone: holdfast.LocalCluster, root: Path, point: Path
 ) -> None:
     with pytest.raises(BadInput, match="use --root or set `roots`"):
-        mounting.start(config_of(cluster), str(point), [])
-    mounting.start(config_of(cluster, roots=str(root)), str(point), [])
+        mounting.start(config_of(alone), str(point), [])
+    mounting.start(config_of(alone, roots=str(root)), str(point), [])
     assert Path(f"{point}{root}/file").read_text() == "content"
