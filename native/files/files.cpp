@@ -2,8 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <chrono>
-
 #include "rpc/body.hpp"
 #include "store/lanes.hpp"
 #include "store/messages.hpp"
@@ -22,15 +20,6 @@ Answer with_attributes(const Attributes& attributes) {
 }
 
 }  // namespace
-
-bool settled(const Attributes& attributes, std::uint64_t settled_ns) {
-    if (settled_ns == 0) return true;
-    auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                   std::chrono::system_clock::now().time_since_epoch())
-                   .count();
-    auto changed = static_cast<std::int64_t>(attributes.mtime_ns);
-    return changed <= now && static_cast<std::uint64_t>(now - changed) >= settled_ns;
-}
 
 Files::Files(Store& store, Presence& presence, Pool& pool)
     : store_(store), presence_(presence), fills_(store, pool, lane::kFill) {

@@ -31,10 +31,6 @@ struct FileCopy {
 // Files that changed a moment ago: read although they are not kept, or left alone.
 enum class Young { Read, LeftAlone };
 
-// Whether the last change is long enough ago that another within the same tick of the file system's
-// clock is out of the question.
-bool settled(const Attributes& attributes, std::uint64_t settled_ns);
-
 class Files {
   public:
     Files(Store& store, Presence& presence, Pool& pool);

@@ -1,6 +1,7 @@
 #include "files/messages.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <string_view>
 
 #include "placement/ring.hpp"
@@ -73,6 +74,15 @@ Result<Attributes> Attributes::decode(const std::string& meta) {
         *number = reader.number<std::uint64_t>();
     if (!reader.whole()) return incomplete("list of attributes");
     return all;
+}
+
+bool settled(const Attributes& attributes, std::uint64_t settled_ns) {
+    if (settled_ns == 0) return true;
+    auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                   std::chrono::system_clock::now().time_since_epoch())
+                   .count();
+    auto changed = static_cast<std::int64_t>(attributes.mtime_ns);
+    return changed <= now && static_cast<std::uint64_t>(now - changed) >= settled_ns;
 }
 
 // ---- orders ----------------------------------------------------------------------------------

@@ -36,6 +36,10 @@ struct Attributes {
     bool operator==(const Attributes&) const = default;
 };
 
+// Whether the last change is long enough ago that another within the same tick of the file system's
+// clock is out of the question.
+bool settled(const Attributes& attributes, std::uint64_t settled_ns);
+
 // What a reader wants, and under which policy.
 struct FileOrder {
     std::string root, path;  // absolute; the path is the root, "/" and the rest, without ".."

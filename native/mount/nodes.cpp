@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <ctime>
 
-#include "files/files.hpp"
+#include "files/messages.hpp"
 
 namespace holdfast::mount {
 namespace {
