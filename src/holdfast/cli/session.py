@@ -14,6 +14,7 @@ from ..cluster.launchers import LAUNCHERS
 from ..config import Config
 from ..errors import BadInput
 from ..files import mounting, spreading
+from ..membership.view import Member
 from .output import AsJson, Session, Set, configure, print_json
 
 
@@ -63,9 +64,8 @@ def up(
     if mount is not None:
         try:
             # Hosts that were there may lack the mount as well as those that were missing.
-            directory = sessions.directory(config)
-            live = Contacts(directory, config.deadline).view().live() if missing else done.members
-            spreading.mount(config, live, mount, root or ())
+            members = _live(config) if missing else done.members
+            spreading.mount(config, members, mount, root or ())
         except BaseException:
             if not missing:  # all of it or nothing
                 _end(config)
@@ -101,6 +101,14 @@ def down(session: Session = None, settings: Set = None) -> None:
         pids = ", ".join(map(str, ended.hanging))
         print(f"Killed processes do not end, as the storage hangs: {pids}.")
     print(f"Session '{ended.session}' has ended.")
+
+
+def _live(config: Config) -> list[Member]:
+    contacts = Contacts(sessions.directory(config), config.deadline)
+    try:
+        return contacts.view().live()
+    finally:
+        contacts.client.close()
 
 
 def _end(config: Config) -> background.Down:
