@@ -23,8 +23,9 @@ class Scratch {
     ~Scratch() {
         if (size_ <= kMostSpare && size_ > spare().size) spare() = {std::move(bytes_), size_};
     }
-    Scratch(const Scratch&) = delete;
-    Scratch& operator=(const Scratch&) = delete;
+    Scratch(Scratch&& other) noexcept
+        : bytes_(std::move(other.bytes_)), size_(std::exchange(other.size_, 0)) {}
+    Scratch& operator=(Scratch&&) = delete;
 
     char* data() { return bytes_.get(); }
 

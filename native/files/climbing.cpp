@@ -103,6 +103,7 @@ Result<Document> Tree::receive(const Asked& asked, const TreeOrder& order, Seen&
         return status.code() == Code::DeadlineMissed && !dead && lives_now();
     };
     question.lives = lives_now;
+    question.in_pieces = true;
     auto exchange = peers_.ask(asked.address, question, asked.left);
     if (!exchange.ok()) {
         seen.lives = is_slow(exchange.status());

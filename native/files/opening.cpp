@@ -42,8 +42,7 @@ struct Opening::Fetch {
     std::uint64_t bytes() const { return received + (growing ? growing->progress().bytes : 0); }
 };
 
-void Opening::set(const TrustSettings& settings, std::uint64_t spare_bytes) {
-    spares_.set_limit(spare_bytes);
+void Opening::set(const TrustSettings& settings) {
     std::lock_guard lock(mutex_);
     trust_.set(settings);
 }
@@ -69,13 +68,13 @@ std::variant<Answer, Blocking> Opening::handle(const Request& request) {
             auto known = files_.known(message.order);
             if (!known || !files_.open(*known))
                 return not_cached(message.order.path, "has just left the cache");
-            if (table_) table_->record_name(message.order, known->file.get(), generation);
+            record_name(message.order, *known, generation);
             return pass(message.order, Passed{known->attributes, std::move(known->file)});
         };
         // Those on the disk are not held up by what is fetched.
         if (copy->object->tier == Tier::Disk) return Blocking{lane::kDisk, std::move(serve)};
         if (files_.open(*copy)) {
-            if (table_) table_->record_name(message->order, copy->file.get(), generation);
+            record_name(message->order, *copy, generation);
             return pass(message->order, Passed{copy->attributes, std::move(copy->file)});
         }
     }
@@ -83,6 +82,11 @@ std::variant<Answer, Blocking> Opening::handle(const Request& request) {
         return pass(message.order, join(message, body.patience()));
     };
     return Blocking{lane::kFetch, std::move(fetch), true};
+}
+
+void Opening::record_name(const FileOrder& order, const FileCopy& copy, std::uint64_t generation) {
+    if (table_)
+        table_->record_name(order, store_.path_of(*copy.object), copy.file.get(), generation);
 }
 
 Answer Opening::pass(const FileOrder& order, Result<Passed> passed) {
@@ -307,7 +311,10 @@ Result<Passed> Opening::receive(const Owner& owner, const FileOrder& order, Dura
                                 Fetch& own, bool& began) {
     auto& [member, address] = owner;
     TimePoint asked = Clock::now();
-    auto exchange = peers_.ask(address, {.op = Op::Read, .meta = order.encode()}, wait);
+    std::optional<Result<SingleUse>> made;
+    Question question{.op = Op::Read, .meta = order.encode(), .in_pieces = true};
+    question.meanwhile = [&] { made.emplace(SingleUse::make(store_)); };
+    auto exchange = peers_.ask(address, question, wait);
     if (exchange.ok() || !is_failure(exchange.status())) answered(member, Clock::now() - asked);
     if (!exchange.ok()) return exchange.take_status();
     began = true;
@@ -316,8 +323,9 @@ Result<Passed> Opening::receive(const Owner& owner, const FileOrder& order, Dura
     std::uint64_t size = exchange->reply().body_bytes;
     if (size != attributes->size)
         return Status(Code::Damaged, "its bytes are not as many as it has", address);
-    auto file = spares_.take(size);
+    auto& file = *made;
     if (!file.ok()) return file.take_status();
+    if (Status status = file->set_size(size); !status.ok()) return status;
     Status status = exchange->read_body([&](const char* data, std::size_t piece) {
         fault_point(Stage::Fetch);
         own.received += piece;
@@ -325,7 +333,7 @@ Result<Passed> Opening::receive(const Owner& owner, const FileOrder& order, Dura
     });
     if (status.code() == Code::Damaged) verify_copy(peers_, address, order, exchange->meta(), wait);
     if (!status.ok()) return status;
-    auto descriptor = std::move(*file).seal(size);
+    auto descriptor = std::move(*file).seal();
     if (!descriptor.ok()) return descriptor.take_status();
     counters_.fetched_bytes += size;
     return Passed{*attributes, std::move(*descriptor), true};

@@ -23,7 +23,7 @@
 #include "base/status.hpp"
 #include "files/files.hpp"
 #include "files/messages.hpp"
-#include "files/spares.hpp"
+#include "files/single_use.hpp"
 #include "files/table.hpp"
 #include "files/trust.hpp"
 #include "rpc/client.hpp"
@@ -50,16 +50,11 @@ struct OpeningCounters {
 class Opening {
   public:
     Opening(Store& store, Files& files, Client& peers, Presence& presence, Events& events)
-        : store_(store),
-          files_(files),
-          peers_(peers),
-          presence_(presence),
-          events_(events),
-          spares_(store) {}
+        : store_(store), files_(files), peers_(peers), presence_(presence), events_(events) {}
 
     ~Opening() { files_.catalog().watch({}); }
 
-    void set(const TrustSettings& settings, std::uint64_t spare_bytes);
+    void set(const TrustSettings& settings);
     // Before requests come: what originals are like is told in a file there from then on.
     Status publish(const std::string& table);
     std::variant<Answer, Blocking> handle(const Request& request);
@@ -75,6 +70,7 @@ class Opening {
         std::uint64_t member;
         const std::string& address;
     };
+    void record_name(const FileOrder& order, const FileCopy& copy, std::uint64_t generation);
     Answer pass(const FileOrder& order, Result<Passed> passed);
     // Those who ask for the same file at the same time wait for one of them.
     Result<Passed> join(const OpenMessage& message, Duration patience);
@@ -94,7 +90,6 @@ class Opening {
     Client& peers_;
     Presence& presence_;
     Events& events_;
-    Spares spares_;
     std::unique_ptr<AttributeTable> table_;
     OpeningCounters counters_;
 

@@ -156,14 +156,10 @@ void AttributeTable::record(const FileOrder& order, const Attributes& original, 
     });
 }
 
-void AttributeTable::record_name(const FileOrder& order, int descriptor, std::uint64_t generation) {
-    char file[sizeof(hf_name::file)];
-    std::string link = "/proc/self/fd/" + std::to_string(descriptor);
-    auto bytes = ::readlink(link.c_str(), file, sizeof file);
+void AttributeTable::record_name(const FileOrder& order, const std::string& file, int descriptor,
+                                 std::uint64_t generation) {
     struct stat copy{};
-    if (bytes <= 0 || bytes >= static_cast<ssize_t>(sizeof file) || ::fstat(descriptor, &copy) != 0)
-        return;
-    file[bytes] = 0;
+    if (file.size() >= sizeof(hf_name::file) || ::fstat(descriptor, &copy) != 0) return;
     std::uint64_t hash = hf_hash(order.path.data(), order.path.size());
     std::lock_guard lock(mutex_);
     wake_heart();
@@ -177,7 +173,7 @@ void AttributeTable::record_name(const FileOrder& order, int descriptor, std::ui
         name.stamp = ++table_->stamp;
         name.copy_device = copy.st_dev;
         name.copy_inode = copy.st_ino;
-        std::memcpy(name.file, file, static_cast<std::size_t>(bytes) + 1);
+        std::memcpy(name.file, file.c_str(), file.size() + 1);
     });
 }
 

@@ -38,9 +38,10 @@ class AttributeTable {
     // Programs ask: they watch our heart while they wait, also if it has rested.
     void keep_beating();
 
-    // Programs may open this copy by its name until something changes. `generation` is that from
-    // before the copy was found to be current.
-    void record_name(const FileOrder& order, int descriptor, std::uint64_t generation);
+    // Programs may open this copy by its name, `file`, until something changes. `generation` is
+    // that from before the copy was found to be current.
+    void record_name(const FileOrder& order, const std::string& file, int descriptor,
+                     std::uint64_t generation);
     std::uint64_t generation() const;
     // Nothing that was recorded so far may be opened by name any more.
     void pass_generation();

@@ -102,15 +102,16 @@ void bind_agent(nb::module_& module) {
     agent
         .def(nb::new_([](const nb::bytes& job_key, const std::string& memory_dir,
                          std::uint64_t memory_capacity, const std::string& disk_dir,
-                         std::uint64_t disk_capacity, std::uint64_t scrub_rate) {
-                 AgentOptions options{as_string(job_key),
-                                      {{{memory_dir, memory_capacity}, {disk_dir, disk_capacity}}},
-                                      scrub_rate};
+                         std::uint64_t disk_capacity, std::uint64_t scrub_rate, bool large_pages) {
+                 AgentOptions options{
+                     as_string(job_key),
+                     {{{memory_dir, memory_capacity, large_pages}, {disk_dir, disk_capacity}}},
+                     scrub_rate};
                  auto agent = Agent::make(std::move(options));
                  return std::move(value_or_raise(agent));
              }),
              "job_key"_a, "memory_dir"_a, "memory_capacity"_a, "disk_dir"_a, "disk_capacity"_a,
-             "scrub_rate"_a = 0)
+             "scrub_rate"_a = 0, "large_pages"_a = false)
         .def(
             "listen",
             [](Agent& self, const std::string& address) {

@@ -346,15 +346,13 @@ void bind_files(nb::class_<Agent>& agent) {
         .def(
             "set_files",
             [](Agent& self, std::uint32_t strikes, double avoid, double file_deadline,
-               double deadline, std::uint64_t spare_bytes) {
+               double deadline) {
                 self.opening().set({strikes, as_duration(avoid), as_duration(file_deadline),
-                                    as_duration(deadline)},
-                                   spare_bytes);
+                                    as_duration(deadline)});
             },
-            "strikes"_a, "avoid"_a, "file_deadline"_a, "deadline"_a, "spare_bytes"_a,
+            "strikes"_a, "avoid"_a, "file_deadline"_a, "deadline"_a,
             "How to fetch files of others for programs of this node.\n\n"
             "A member whose connection fails, or that misses its deadline `strikes` times in a "
             "row, is left alone for `avoid` seconds. The deadline is four times the slowest answer "
-            "that it gave, between `file_deadline` and `deadline`. `spare_bytes` of the memory "
-            "tier, and at most an eighth of it, are kept ready for what is fetched.");
+            "that it gave, between `file_deadline` and `deadline`.");
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/crc32c.hpp"
 #include "base/scratch.hpp"
@@ -193,6 +194,7 @@ Result<Exchange> Client::attempt(const std::string& address, const Question& que
                                  Duration patience, Channel channel) {
     Exchange exchange(this, address, std::move(channel), Patience(patience));
     Status status = exchange.send_question(question);
+    if (status.ok() && question.meanwhile) question.meanwhile();
     if (status.ok()) status = exchange.read_reply(&question);
     if (!status.ok()) return std::move(status).located(address);
     return exchange;
@@ -230,10 +232,22 @@ Status Exchange::send_question(const Question& question) {
     return channel_.send(parts, question.body.empty() ? 1 : 2, patience_);
 }
 
+std::size_t Exchange::Ahead::room() const {
+    return large ? kPiece : small.size();
+}
+
+void Exchange::Ahead::enlarge() {
+    if (large) return;
+    Scratch more(kPiece);
+    std::memcpy(more.data(), small.data() + at, end - at);
+    large.emplace(std::move(more));
+    end -= std::exchange(at, 0);
+}
+
 Result<std::size_t> Exchange::read_some(char* out, std::size_t most) {
     if (ahead_.at < ahead_.end) {
         std::size_t size = std::min(most, ahead_.end - ahead_.at);
-        std::memcpy(out, ahead_.bytes.data() + ahead_.at, size);
+        std::memcpy(out, ahead_.bytes() + ahead_.at, size);
         ahead_.at += size;
         return size;
     }
@@ -244,12 +258,13 @@ Status Exchange::read_reply(const Question* question) {
     bool watched = question != nullptr && question->lives;
     clean_ = false;
     ahead_.at = ahead_.end = 0;
-    char* bytes = ahead_.bytes.data();
+    if (question != nullptr && question->in_pieces) ahead_.enlarge();
+    char* bytes = ahead_.bytes();
     auto fetch = [&](std::size_t wanted) -> Status {
         while (ahead_.end < wanted) {
             Patience wait =
                 watched ? Patience(std::min(question->silence, patience_.stall)) : patience_;
-            auto got = channel_.receive(bytes + ahead_.end, ahead_.bytes.size() - ahead_.end, wait,
+            auto got = channel_.receive(bytes + ahead_.end, ahead_.room() - ahead_.end, wait,
                                         wants_descriptor_ ? &descriptor_ : nullptr);
             if (!got.ok() && watched && got.status().code() == Code::DeadlineMissed &&
                 Clock::now() < patience_.end && question->lives())
@@ -323,13 +338,21 @@ Status Exchange::read_body(char* out) {
 
 Status Exchange::read_body(const Sink& sink) {
     std::uint32_t crc = 0;
-    Scratch piece(std::min<std::uint64_t>(kPiece, reply_.body_bytes));
-    for (std::uint64_t at = 0; at < reply_.body_bytes;) {
-        auto got = read_some(piece.data(), std::min<std::uint64_t>(kPiece, reply_.body_bytes - at));
-        if (!got.ok()) return got.take_status().located(address_);
-        crc = crc32c(crc, piece.data(), *got);
-        if (Status status = sink(piece.data(), *got); !status.ok()) return status;
-        at += *got;
+    ahead_.enlarge();
+    for (std::uint64_t left = reply_.body_bytes; left > 0;) {
+        if (ahead_.at == ahead_.end) {
+            auto got =
+                channel_.receive(ahead_.bytes(), std::min<std::uint64_t>(kPiece, left), patience_);
+            if (!got.ok()) return got.take_status().located(address_);
+            ahead_.at = 0;
+            ahead_.end = *got;
+        }
+        const char* piece = ahead_.bytes() + ahead_.at;
+        auto size = std::min<std::uint64_t>(ahead_.end - ahead_.at, left);
+        crc = crc32c(crc, piece, size);
+        if (Status status = sink(piece, size); !status.ok()) return status;
+        ahead_.at += size;
+        left -= size;
     }
     return has_body() ? check_body(crc) : Status();
 }

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/scratch.hpp"
 #include "rpc/channel.hpp"
 #include "rpc/frame.hpp"
 #include "rpc/wire.hpp"
@@ -30,8 +31,10 @@ struct Question {
     Op op;
     std::uint16_t flags = 0;
     std::string meta;
-    std::string_view body = {};         // sent along; must stay alive during the call
-    std::uint64_t announced_bytes = 0;  // with kAskFirst: the size of the body to come
+    std::string_view body = {};            // sent along; must stay alive during the call
+    std::uint64_t announced_bytes = 0;     // with kAskFirst: the size of the body to come
+    bool in_pieces = false;                // the reply's body will go into a sink
+    std::function<void()> meanwhile = {};  // done while the other side works on it
     // For answers that may take their time. After each `silence` of the other side it is asked
     // whether that one lives; if not, the wait ends before the patience does.
     Duration silence = {};
@@ -69,13 +72,18 @@ class Exchange {
     // What arrived beyond what was asked for so far: small replies come in one piece. Moving it
     // copies what is in it, not its room.
     struct Ahead {
-        std::array<char, 4096> bytes;
+        std::array<char, 4096> small;
+        std::optional<Scratch> large;
         std::size_t at = 0, end = 0;
 
         Ahead() = default;
-        Ahead(Ahead&& other) noexcept : at(other.at), end(other.end) {
-            std::memcpy(bytes.data() + at, other.bytes.data() + at, end - at);
+        Ahead(Ahead&& other) noexcept
+            : large(std::move(other.large)), at(other.at), end(other.end) {
+            if (!large) std::memcpy(small.data() + at, other.small.data() + at, end - at);
         }
+        char* bytes() { return large ? large->data() : small.data(); }
+        std::size_t room() const;
+        void enlarge();
     };
 
     Status send_question(const Question& question);

@@ -29,6 +29,10 @@ Result<Fd> Store::open_file(const ObjectPtr& object) {
     return file;
 }
 
+std::string Store::path_of(const Object& object) {
+    return tier(object.tier).directory.path_of(object.name);
+}
+
 void Store::lose(const ObjectPtr& object, const std::string& why) {
     {
         std::lock_guard lock(mutex_);

@@ -2,23 +2,62 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <string_view>
+
+#include "base/log.hpp"
+#include "store/tmpfs.hpp"
 
 namespace holdfast {
+namespace {
 
-Result<TierDirectory> TierDirectory::make(const std::string& path) {
+constexpr std::string_view kLarge = "large/";
+// Below that, names that lead through our descriptors cost more than pages.
+constexpr std::uint64_t kFillsLargePages = 32 << 10;
+
+}  // namespace
+
+Result<TierDirectory> TierDirectory::make(const std::string& path, bool large_pages) {
     if (::mkdir(path.c_str(), 0700) != 0)
         return system_failure(Code::HoldfastError, "cannot make the tier directory " + path, errno);
     Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     if (!fd) return system_failure(Code::HoldfastError, "cannot open " + path, errno);
-    return TierDirectory(path, std::move(fd));
+    TierDirectory made(path, std::move(fd));
+    if (large_pages)
+        if (Status status = made.add_large(); !status.ok())
+            log_warning(path + " has small pages only: " + status.message());
+    return made;
+}
+
+Status TierDirectory::add_large() {
+    struct statfs below{};
+    if (::fstatfs(fd_.get(), &below) != 0 || below.f_type != TMPFS_MAGIC)
+        return Status(Code::BadInput, "it is not on a tmpfs");
+    // As large as the one that it stands for.
+    auto top = make_tmpfs(below.f_blocks * static_cast<std::uint64_t>(below.f_bsize));
+    if (!top.ok()) return top.take_status();
+    std::string leads = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(top->get());
+    if (::symlinkat(leads.c_str(), fd_.get(), "large") != 0)
+        return system_failure(Code::HoldfastError, "no link leads to them", errno);
+    large_ = std::move(*top);
+    return {};
+}
+
+TierDirectory::Place TierDirectory::place_of(const std::string& name) const {
+    if (!name.starts_with(kLarge)) return {fd_, name.c_str()};
+    return {large_, name.c_str() + kLarge.size()};
 }
 
 TierDirectory::TierDirectory(TierDirectory&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::move(other.fd_)), next_(other.next_.load()) {}
+    : path_(std::move(other.path_)),
+      fd_(std::move(other.fd_)),
+      large_(std::move(other.large_)),
+      next_(other.next_.load()) {}
 
 TierDirectory::~TierDirectory() {
     if (!fd_) return;
@@ -41,18 +80,27 @@ Status TierDirectory::failure(const std::string& what, int error) const {
     return system_failure(Code::Damaged, what + " in " + path_, error);
 }
 
-Result<TierDirectory::NewFile> TierDirectory::create() {
+Result<TierDirectory::NewFile> TierDirectory::make_file(bool large) {
     NewFile file;
     file.number = next_++;
-    file.name = "new-" + std::to_string(file.number);
-    file.fd.reset(
-        ::openat(fd_.get(), file.name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0400));
+    if (large) file.place = kLarge;
+    file.name = file.place + "new-" + std::to_string(file.number);
+    auto [directory, name] = place_of(file.name);
+    file.fd.reset(::openat(directory.get(), name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0400));
     if (!file.fd) return failure("cannot create a file", errno);
     return file;
 }
 
+Result<TierDirectory::NewFile> TierDirectory::create(std::uint64_t size) {
+    auto file = make_file(large_ && size >= kFillsLargePages);
+    if (!file.ok() || ::ftruncate(file->fd.get(), static_cast<off_t>(size)) == 0) return file;
+    int error = errno;
+    remove(file->name);
+    return failure("cannot create a file of " + std::to_string(size) + " bytes", error);
+}
+
 Result<TierDirectory::Nameless> TierDirectory::make_nameless() {
-    auto file = create();
+    auto file = make_file(static_cast<bool>(large_));
     if (!file.ok()) return file.take_status();
     auto reading = open(file->name);
     remove(file->name);
@@ -61,19 +109,26 @@ Result<TierDirectory::Nameless> TierDirectory::make_nameless() {
 }
 
 Status TierDirectory::publish(const std::string& temporary, const std::string& name) {
-    if (::renameat(fd_.get(), temporary.c_str(), fd_.get(), name.c_str()) != 0)
+    Place from = place_of(temporary), to = place_of(name);
+    if (::renameat(from.directory.get(), from.name, to.directory.get(), to.name) != 0)
         return failure("cannot rename a file", errno);
     return {};
 }
 
 Result<Fd> TierDirectory::open(const std::string& name) const {
-    Fd fd(::openat(fd_.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    auto [directory, inside] = place_of(name);
+    Fd fd(::openat(directory.get(), inside, O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (!fd) return failure("cannot open a file", errno);
     return fd;
 }
 
 void TierDirectory::remove(const std::string& name) const {
-    ::unlinkat(fd_.get(), name.c_str(), 0);
+    auto [directory, inside] = place_of(name);
+    ::unlinkat(directory.get(), inside, 0);
+}
+
+std::string TierDirectory::path_of(const std::string& name) const {
+    return path_ + "/" + name;
 }
 
 }  // namespace holdfast

@@ -1,4 +1,8 @@
 // The directory behind a tier: immutable files that appear by rename.
+//
+// Small pages cost a file on tmpfs more than its bytes do. So where the kernel permits it, files
+// that fill larger ones lie in a tmpfs of our own (tmpfs.hpp), to which a link leads: "large".
+//
 // Thread-safe. Calls do file I/O: on a disk they may block, on tmpfs they do not.
 #pragma once
 
@@ -13,36 +17,47 @@ namespace holdfast {
 class TierDirectory {
   public:
     // Makes the directory, mode 0700; it must not exist, since nobody else's files may appear in
-    // it.
-    static Result<TierDirectory> make(const std::string& path);
+    // it. `large_pages`: if it lies on a tmpfs.
+    static Result<TierDirectory> make(const std::string& path, bool large_pages = false);
     TierDirectory(TierDirectory&& other) noexcept;
     ~TierDirectory();  // removes the directory and what is in it
 
     struct NewFile {
         Fd fd;
+        std::string place;  // with which all names of this file begin
         std::string name;
         std::uint64_t number;  // never given twice
     };
-    // A file under a name of its own, mode 0400: a descriptor passed out cannot be reopened to
-    // write.
-    Result<NewFile> create();
+    // A file under a name of its own that has its full size from the start, which decides on its
+    // pages; mode 0400: a descriptor passed out cannot be reopened to write.
+    Result<NewFile> create(std::uint64_t size);
     struct Nameless {
         Fd writing, reading;  // two ways to one file
     };
-    Result<Nameless> make_nameless();
+    Result<Nameless> make_nameless();  // whose size is still to be set
     // Gives it its final name.
     Status publish(const std::string& temporary, const std::string& name);
     Result<Fd> open(const std::string& name) const;
     void remove(const std::string& name) const;
 
     const std::string& path() const { return path_; }
+    // By which other processes of ours open a file.
+    std::string path_of(const std::string& name) const;
 
   private:
     TierDirectory(std::string path, Fd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+    Status add_large();
+    Result<NewFile> make_file(bool large);
+    struct Place {
+        const Fd& directory;
+        const char* name;
+    };
+    Place place_of(const std::string& name) const;
     Status failure(const std::string& what, int error) const;
 
     std::string path_;
     Fd fd_;
+    Fd large_;
     std::atomic<std::uint64_t> next_{0};
 };
 

@@ -80,8 +80,9 @@ Result<ObjectPtr> Operations::pull_here(const PullMessage& message, Duration pat
     if (ObjectPtr object = store_.find(message.key))
         return compare_there(object, message, patience);
     if (Status gone = store_.absent(message.key); gone.code() == Code::Dropped) return gone;
-    auto exchange = peers_.ask(message.from,
-                               {.op = Op::Get, .meta = GetMessage{message.key}.encode()}, patience);
+    auto exchange = peers_.ask(
+        message.from, {.op = Op::Get, .meta = GetMessage{message.key}.encode(), .in_pieces = true},
+        patience);
     if (!exchange.ok()) return exchange.take_status();
     auto theirs = ObjectInfo::decode(exchange->meta());
     if (!theirs.ok()) return theirs.take_status();

@@ -25,7 +25,7 @@ Status taken(const std::string& key) {
 Result<std::unique_ptr<Store>> Store::open(const std::array<TierOptions, kTiers>& tiers) {
     std::unique_ptr<Store> store(new Store);
     for (std::size_t i = 0; i < kTiers; ++i) {
-        auto directory = TierDirectory::make(tiers[i].directory);
+        auto directory = TierDirectory::make(tiers[i].directory, tiers[i].large_pages);
         if (!directory.ok()) return directory.take_status();
         store->tiers_[i] = std::make_unique<TierState>(std::move(*directory), tiers[i].capacity);
     }
@@ -132,10 +132,10 @@ Result<Writer> Store::create(NewObject wanted) {
         object->bytes.reserve(object->size);
         return writer;
     }
-    auto file = tier(object->tier).directory.create();
+    auto file = tier(object->tier).directory.create(object->size);
     if (!file.ok()) return file.take_status();
     // The number keeps a file that is being removed apart from the next one under the same key.
-    object->name = xxh3_128_hex(object->key) + "-" + std::to_string(file->number);
+    object->name = file->place + xxh3_128_hex(object->key) + "-" + std::to_string(file->number);
     writer.file_ = std::move(file->fd);
     writer.temporary_ = std::move(file->name);
     return writer;

@@ -33,6 +33,7 @@ namespace holdfast {
 struct TierOptions {
     std::string directory;
     std::uint64_t capacity = 0;
+    bool large_pages = false;
 };
 
 struct Usage {
@@ -72,6 +73,8 @@ class Store {
     Status absent(const std::string& key);
     // The file behind an object. If it is gone or cut short the object counts as lost from then on.
     Result<Fd> open_file(const ObjectPtr& object);
+    // Where it lies, for other processes.
+    std::string path_of(const Object& object);
 
     // Removes the object, if it is here, and remembers its key in any case.
     void drop(const std::string& key);
@@ -113,8 +116,9 @@ class Store {
     // Gives the object as it is then; null if it is no longer here.
     ObjectPtr raise_copies(const ObjectPtr& object, std::uint16_t copies);
 
-    // For files that are no objects (files/spares.hpp): room in the memory tier, and a file without
-    // a name, mode 0400, that goes with its last descriptor. The room is given back by hand.
+    // For files that are no objects (files/single_use.hpp): room in the memory tier, and a file
+    // without a name, mode 0400, that goes with its last descriptor. The room is given back by
+    // hand.
     Status set_aside(std::uint64_t bytes) { return reserve(Tier::Memory, bytes); }
     void give_back(std::uint64_t bytes);
     Result<TierDirectory::Nameless> make_nameless();

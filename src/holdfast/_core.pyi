@@ -211,7 +211,7 @@ def status_codes() -> dict[str, int]:
 class Agent:
     """Store and server of one node."""
 
-    def __init__(self, job_key: bytes, memory_dir: str, memory_capacity: int, disk_dir: str, disk_capacity: int, scrub_rate: int = 0) -> None: ...
+    def __init__(self, job_key: bytes, memory_dir: str, memory_capacity: int, disk_dir: str, disk_capacity: int, scrub_rate: int = 0, large_pages: bool = False) -> None: ...
 
     def listen(self, address: str) -> str:
         """Listen there, before start(); gives the address as bound."""
@@ -373,11 +373,11 @@ class Agent:
         A node above that says nothing for `file_deadline`, and then not even that it lives, is left alone for `avoid` seconds.
         """
 
-    def set_files(self, strikes: int, avoid: float, file_deadline: float, deadline: float, spare_bytes: int) -> None:
+    def set_files(self, strikes: int, avoid: float, file_deadline: float, deadline: float) -> None:
         """
         How to fetch files of others for programs of this node.
 
-        A member whose connection fails, or that misses its deadline `strikes` times in a row, is left alone for `avoid` seconds. The deadline is four times the slowest answer that it gave, between `file_deadline` and `deadline`. `spare_bytes` of the memory tier, and at most an eighth of it, are kept ready for what is fetched.
+        A member whose connection fails, or that misses its deadline `strikes` times in a row, is left alone for `avoid` seconds. The deadline is four times the slowest answer that it gave, between `file_deadline` and `deadline`.
         """
 
 class Held:

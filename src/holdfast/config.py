@@ -37,6 +37,7 @@ class Config(msgspec.Struct, frozen=True):
     disk_dir: str
     memory: int | None
     disk: int | None
+    large_pages: bool
     launcher: str
     hostfile: str
     ssh: str
@@ -122,6 +123,13 @@ def _capacity(value: Any) -> int | None:
     return None if value == "auto" else parse_size(value)
 
 
+def _switch(value: Any) -> bool:
+    text = str(value).lower()
+    if text not in ("on", "off", "true", "false"):
+        raise BadInput(f"{value!r} is neither on nor off")
+    return text in ("on", "true")
+
+
 def _count(value: Any) -> int:
     try:
         number = int(str(value))
@@ -190,6 +198,7 @@ SETTINGS: dict[str, Setting] = {
     ),
     "memory": Setting("auto", _capacity, "capacity of a node's memory tier"),
     "disk": Setting("auto", _capacity, "capacity of a node's disk tier"),
+    "large_pages": Setting("on", _switch, "large pages for the memory tier where Linux has them"),
     "launcher": Setting("auto", _text, "what starts the agents: hostfile, openmpi, slurm, local"),
     "hostfile": Setting("", _absolute_path, "file with the hosts on which to start agents by ssh"),
     "ssh": Setting("ssh -o BatchMode=yes", _text, "command that runs another one on a host"),

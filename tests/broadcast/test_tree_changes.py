@@ -196,7 +196,7 @@ def test_copies_may_lie_on_the_disk(tmp_path: Path, backing: Path, data: dict[st
         assert storage.opens() == dict.fromkeys(data, 1)
         for node in some.nodes:
             assert len(os.listdir(node.tiers.disk_dir)) >= len(data)
-            assert os.listdir(node.tiers.memory_dir) == []
+            assert node.tiers.in_memory() == []
         programs.client.close()
 
 

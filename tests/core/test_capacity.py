@@ -35,6 +35,14 @@ def test_without_groups_the_machine_counts(tmp_path: Path) -> None:
     assert capacity.memory_limit(str(tmp_path / "missing"), str(tmp_path)) > 1 << 28
 
 
+def test_what_others_have_of_the_memory_is_not_there(tmp_path: Path) -> None:
+    memory = tmp_path / "meminfo"
+    memory.write_text("MemTotal:  9000 kB\nMemAvailable:    3000 kB\nCached: 1 kB\n")
+    assert capacity.memory_left(str(memory)) == 3000 << 10
+    assert capacity.memory_left(str(tmp_path / "missing")) > 1 << 50
+    assert 1 << 20 < capacity.memory_left() <= capacity.memory_limit("/nowhere")
+
+
 def test_agents_of_a_host_share_a_quarter_by_default(tmp_path: Path) -> None:
     one = capacity.resolve(None, str(tmp_path), 1, in_memory=False)
     four = capacity.resolve(None, str(tmp_path), 4, in_memory=False)

@@ -112,8 +112,9 @@ def test_the_session_keeps_its_files_to_itself(cluster: holdfast.LocalCluster) -
     for process in cluster.nodes:
         for directory in (process.tiers.memory_dir, process.tiers.disk_dir):
             assert os.stat(directory).st_mode & 0o777 == 0o700
-        for path in Path(process.tiers.memory_dir).iterdir():
-            assert path.stat().st_mode & 0o777 == 0o400
+        [file] = process.tiers.in_memory()
+        assert os.stat(file).st_mode & 0o777 == 0o400
+        assert os.stat(os.path.dirname(file)).st_mode & 0o777 == 0o700
 
 
 def frame(**changes: int) -> bytes:

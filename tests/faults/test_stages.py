@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -39,8 +39,16 @@ def key_owned(job: holdfast.Job, first: int, second: int) -> str:
     raise AssertionError
 
 
+@pytest.fixture
+def cluster() -> Iterator[holdfast.LocalCluster]:
+    """Four agents, what is left of whom can be looked at when they are dead."""
+    settings = {"memory": "512 MiB", "disk": "512 MiB", "large_pages": "off"}
+    with holdfast.local_cluster(nodes=4, **settings) as agents:
+        yield agents
+
+
 class Files:
-    """The sizes of the files in a node's memory tier at the moment when a fault went off.
+    """How much of its files was in a node's memory tier at the moment when a fault went off.
 
     They tell, whatever the agent and the injector believe, how far an operation had come.
     """
@@ -50,7 +58,8 @@ class Files:
         self.sizes: list[int] = []
 
     def look(self) -> None:
-        self.sizes = sorted(path.stat().st_size for path in self._directory.iterdir())
+        # They have their full size from the start, but not their pages.
+        self.sizes = sorted(path.stat().st_blocks * 512 for path in self._directory.iterdir())
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -262,7 +263,7 @@ def test_a_corrupted_copy_is_found_and_read_again(
     epoch(files, data)
     spoilt = 0
     for agent in sessions.agents(cluster.directory):
-        for path in Path(agent.tiers.memory_dir).iterdir():
+        for path in map(Path, agent.tiers.in_memory()):
             if path.stat().st_size >= 4096:
                 path.chmod(0o600)
                 with open(path, "r+b") as file:
@@ -283,9 +284,9 @@ def test_a_tier_that_is_removed_costs_the_cache_and_nothing_else(
     files = job.files(storage.at)
     epoch(files, data)
     for agent in sessions.agents(cluster.directory):
-        for path in Path(agent.tiers.memory_dir).iterdir():
-            path.unlink()
-        Path(agent.tiers.memory_dir).rmdir()
+        for path in agent.tiers.in_memory():
+            os.unlink(path)
+        shutil.rmtree(agent.tiers.memory_dir)
     for _ in range(2):
         epoch(files, data)
         with files.open("part-2/005") as file:

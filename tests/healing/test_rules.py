@@ -203,9 +203,9 @@ def test_rule_8_a_bad_copy_comes_back(five: holdfast.LocalCluster, inside: Insid
     with five.connect() as job:
         job.objects.put("key", b"good" * 50_000, copies=2)
         (agent, *_) = (node for node in five.nodes if node.name in inside.holders("key"))
-        (path,) = (p for p in os.scandir(agent.tiers.memory_dir) if p.is_file())
-        os.chmod(path.path, 0o600)
-        with open(path.path, "r+b") as file:
+        (path,) = agent.tiers.in_memory()
+        os.chmod(path, 0o600)
+        with open(path, "r+b") as file:
             file.write(b"bad!")
         with pytest.raises(errors.Damaged):
             inside.client.verify(agent.member.address, b"key")

@@ -54,7 +54,7 @@ def test_a_killed_agent_comes_back_as_a_new_member(session: None) -> None:
     assert new.member.number != old.member.number
     assert new.member.started > old.member.started
     end = time.monotonic() + 30
-    while not os.listdir(new.tiers.memory_dir):  # the others bring back what the old one held
+    while not new.tiers.in_memory():  # the others bring back what the old one held
         assert time.monotonic() < end, "the copy did not come back"
         time.sleep(0.02)
     assert json.loads(holdfast("status", "--json"))["lost"] == ["node-1"]

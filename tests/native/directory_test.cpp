@@ -2,9 +2,14 @@
 #include "store/directory.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "store/tmpfs.hpp"
 #include "support.hpp"
 
 using namespace holdfast;
@@ -18,16 +23,16 @@ TEST_CASE("a tier directory is private, and goes with what is in it") {
         struct stat info{};
         REQUIRE(::stat((dir / "tier").c_str(), &info) == 0);
         CHECK((info.st_mode & 07777) == 0700);
-        auto file = made->create();
+        auto file = made->create(1000);
         REQUIRE(file.ok());
         REQUIRE(::fstat(file->fd.get(), &info) == 0);
         CHECK((info.st_mode & 07777) == 0400);
         CHECK(made->publish(file->name, "final").ok());
         CHECK(made->open("final").ok());
-        CHECK(made->create().ok());
+        CHECK(made->create(1000).ok());
         TierDirectory moved(std::move(*made));
         CHECK(moved.open("final").ok());
-        auto other = moved.create();
+        auto other = moved.create(1000);
         REQUIRE(other.ok());
         CHECK(other->number == 2);  // numbers go on: a name is never given twice
     }
@@ -52,5 +57,81 @@ TEST_CASE("failures say what happened") {
     CHECK(missing.status().message().find("removed underneath") != std::string::npos);
     CHECK_FALSE(made->publish("nothing", "final").ok());
     std::filesystem::remove_all(dir / "tier");
-    CHECK(made->create().status().code() == Code::Damaged);
+    CHECK(made->create(1000).status().code() == Code::Damaged);
+}
+
+TEST_CASE("a file has its size before its bytes, and none if it cannot have it") {
+    TempDir dir;
+    auto made = TierDirectory::make(dir / "tier");
+    REQUIRE(made.ok());
+    auto file = made->create(100'000);
+    REQUIRE(file.ok());
+    CHECK(std::filesystem::file_size(made->path_of(file->name)) == 100'000);
+    std::size_t before = files_in(dir / "tier");
+    CHECK_FALSE(made->create(std::uint64_t{1} << 63).ok());
+    CHECK(files_in(dir / "tier") == before);
+}
+
+TEST_CASE("what fills large pages lies in a tmpfs of our own, where that is permitted") {
+    TempDir dir;
+    bool permitted = make_tmpfs(1 << 20).ok();
+    if (!permitted) MESSAGE("this kernel does not permit it: small pages are all there is");
+    struct statfs below{};
+    REQUIRE(::statfs((dir / ".").c_str(), &below) == 0);
+    bool expected = permitted && below.f_type == TMPFS_MAGIC;
+    std::string name;
+    {
+        auto made = TierDirectory::make(dir / "tier", true);
+        REQUIRE(made.ok());
+        CHECK(std::filesystem::exists(dir / "tier/large") == expected);
+        auto small = made->create(1000), large = made->create(1 << 20);
+        REQUIRE(small.ok());
+        REQUIRE(large.ok());
+        struct stat one{}, other{};
+        REQUIRE(::fstat(small->fd.get(), &one) == 0);
+        REQUIRE(::fstat(large->fd.get(), &other) == 0);
+        CHECK((one.st_dev != other.st_dev) == expected);
+        CHECK((other.st_mode & 07777) == 0400);
+        CHECK(other.st_uid == ::geteuid());
+
+        std::string bytes = random_bytes(1 << 20, 1);
+        REQUIRE(::pwrite(large->fd.get(), bytes.data(), bytes.size(), 0) == 1 << 20);
+        REQUIRE(made->publish(large->name, large->place + "final").ok());
+        TierDirectory moved(std::move(*made));
+        name = moved.path_of(large->place + "final");
+        CHECK(read_file(name) == bytes);  // as another process would
+        CHECK(moved.open(large->place + "final").ok());
+        moved.remove(large->place + "final");
+        CHECK_FALSE(std::filesystem::exists(name));
+        auto nameless = moved.make_nameless();
+        REQUIRE(nameless.ok());
+        REQUIRE(::fstat(nameless->reading.get(), &one) == 0);
+        CHECK(one.st_dev == other.st_dev);
+    }
+    CHECK_FALSE(std::filesystem::exists(dir / "tier"));
+}
+
+TEST_CASE("who may not mount has a tmpfs of its own all the same, where user namespaces are") {
+    pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        if (::setresgid(65534, 65534, 65534) != 0 || ::setresuid(65534, 65534, 65534) != 0)
+            ::_exit(2);
+        // Who has changed may not write its maps unless it says that it may be looked at.
+        ::prctl(PR_SET_DUMPABLE, 1);
+        auto top = make_tmpfs(1 << 20);
+        if (!top.ok()) ::_exit(top.status().message().empty() ? 3 : 1);
+        Fd file(::openat(top->get(), "file", O_RDWR | O_CREAT, 0400));
+        struct stat info{};
+        bool ours = ::fstat(file.get(), &info) == 0 && info.st_uid == 65534;
+        bool limited = ::ftruncate(file.get(), 2 << 20) == 0 &&
+                       ::posix_fallocate(file.get(), 0, 2 << 20) == ENOSPC;
+        ::_exit(ours && limited ? 0 : 3);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    REQUIRE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 1) MESSAGE("no user namespaces here");
+    if (WEXITSTATUS(status) == 2) MESSAGE("not root: the test before this one has shown it");
+    CHECK(WEXITSTATUS(status) < 3);
 }

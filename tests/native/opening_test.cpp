@@ -29,8 +29,7 @@ struct Cluster {
 
     Cluster() {
         agree({&a, &b, &c});
-        a.agent().opening().set({.strikes = 2, .avoid = 1h, .file_deadline = 5s, .deadline = 5s},
-                                32 << 20);
+        a.agent().opening().set({.strikes = 2, .avoid = 1h, .file_deadline = 5s, .deadline = 5s});
     }
 
     // A file with random bytes that belongs to these, in this order.
@@ -237,7 +236,7 @@ TEST_CASE("an owner that takes requests and never answers costs a few deadlines,
     Silent silent;
     cluster.found_at(silent.tcp, cluster.c.tcp);
     cluster.a.agent().opening().set(
-        {.strikes = 2, .avoid = 1h, .file_deadline = 200ms, .deadline = 5s}, 32 << 20);
+        {.strikes = 2, .avoid = 1h, .file_deadline = 200ms, .deadline = 5s});
     std::string path = cluster.file_of({&cluster.b, &cluster.c}, 100'000, 7);
     for (std::uint64_t strike = 1; strike <= 2; ++strike) {
         auto start = Clock::now();
@@ -383,7 +382,6 @@ TEST_CASE("what its owner does not cache, or this node has no room for, is not c
     CHECK(cluster.open(order).status().code() == Code::NotCached);
     CHECK(cluster.open(cluster.order(cluster.shared / "absent")).status().code() ==
           Code::NotCached);
-    cluster.a.agent().opening().set({}, 0);
     REQUIRE(put(cluster.a.store(), "data", std::string(255 << 20, 'x')).ok());  // has no source
     CHECK(cluster.open(path).ok());
     REQUIRE(put(cluster.a.store(), "more", std::string(512 << 10, 'x')).ok());

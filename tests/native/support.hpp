@@ -53,7 +53,8 @@ std::size_t heap_bytes();  // allocated at this moment
 bool eventually(const std::function<bool()>& happened);
 
 struct StoreDir {
-    explicit StoreDir(std::uint64_t memory = 64 << 20, std::uint64_t disk = 64 << 20);
+    explicit StoreDir(std::uint64_t memory = 64 << 20, std::uint64_t disk = 64 << 20,
+                      bool large_pages = true);
     TempDir dir;
     std::unique_ptr<Store> store;
     std::string tier(Tier which) const { return dir / (which == Tier::Memory ? "mem" : "disk"); }

@@ -323,7 +323,7 @@ def test_a_copy_of_this_node_that_went_bad_is_found_by_the_scrub_and_read_again(
     [agent] = [
         one for one in sessions.agents(shell.cluster.directory) if one.member.node == "node-0"
     ]
-    spoilt = [path for path in Path(agent.tiers.memory_dir).iterdir() if path.stat().st_size > 1000]
+    spoilt = [path for path in map(Path, agent.tiers.in_memory()) if path.stat().st_size > 1000]
     assert spoilt
     for path in spoilt:
         info = path.stat()

@@ -82,6 +82,7 @@ def _start(orders: Orders, where: Place) -> tuple[_core.Agent, Member]:
         tiers.disk_dir,
         capacity.resolve(config.disk, os.path.dirname(tiers.disk_dir), agents, in_memory=False),
         config.scrub_rate,
+        config.large_pages,
     )
     core.publish_attributes(where.table)
     core.listen(where.socket)

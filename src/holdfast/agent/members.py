@@ -30,8 +30,6 @@ _REPLY = msgspec.msgpack.Decoder(Reply)
 _encode = msgspec.msgpack.encode
 #: Deaths within so many periods count as one event.
 _AT_ONCE = 10
-#: Kept ready for files that are fetched for programs of this node; an eighth of a small tier.
-_SPARE_BYTES = 32 << 20
 #: Errors of a pull whose object is not to be had any more.
 _GONE = ("NotFound", "Dropped")
 _TIERS = {tier.value: tier for tier in (_core.Tier.MEMORY, _core.Tier.DISK)}
@@ -70,7 +68,6 @@ class Members:
             settings.avoid,
             settings.file_deadline,
             settings.deadline,
-            _SPARE_BYTES,
         )
         core.set_tree(
             settings.tree_degree,

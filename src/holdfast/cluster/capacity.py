@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from ..errors import BadInput
 
@@ -10,6 +11,7 @@ from ..errors import BadInput
 _SHARE = 0.25
 _GROUPS = "/proc/self/cgroup"
 _GROUP_ROOT = "/sys/fs/cgroup"
+_MEMORY = "/proc/meminfo"
 
 
 def resolve(wanted: int | None, directory: str, agents: int, in_memory: bool) -> int:
@@ -26,7 +28,7 @@ def resolve(wanted: int | None, directory: str, agents: int, in_memory: bool) ->
         ) from None
     there = info.f_frsize * info.f_bavail
     if in_memory:
-        there = min(there, memory_limit())
+        there = min(there, memory_limit(), memory_left())
     if wanted is not None:
         return min(wanted, there)
     return int(there * _SHARE / agents)
@@ -50,6 +52,15 @@ def memory_limit(groups: str = _GROUPS, root: str = _GROUP_ROOT) -> int:
             if text.isdigit():
                 limits.append(int(text))
     return min(limits)
+
+
+def memory_left(memory: str = _MEMORY) -> int:
+    """Return how much memory the machine could give; tiers in large pages show nowhere else."""
+    for line in _read(memory).splitlines():
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            return int(value.split()[0]) << 10
+    return sys.maxsize
 
 
 def _read(path: str) -> str:

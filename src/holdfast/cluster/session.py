@@ -70,6 +70,12 @@ class Tiers(msgspec.Struct, frozen=True):
     memory_dir: str
     disk_dir: str
 
+    def in_memory(self) -> list[str]:
+        """Return the files of the memory tier; those in large pages go with their agent."""
+        large = os.path.join(self.memory_dir, "large")
+        places = [self.memory_dir, large] if os.path.exists(large) else [self.memory_dir]
+        return [file.path for place in places for file in os.scandir(place) if file.is_file()]
+
     def remove(self) -> None:
         """Remove what an agent that was killed left there."""
         for directory in (self.memory_dir, self.disk_dir):

@@ -6,12 +6,12 @@ import os
 import tempfile
 import threading
 import time
-from pathlib import Path
 from statistics import median
 
 import msgspec
 
 from ....cluster import session as sessions
+from ....cluster.session import Tiers
 from ....errors import HoldfastError
 from ....job import Job, LocalCluster, local_cluster
 from .. import programs
@@ -100,11 +100,7 @@ def _round() -> _Round:
 def _kill(cluster: LocalCluster, gets: _Gets) -> _Round:
     watch = Watch(cluster)
     victim, *others = watch.members[_VICTIM:] + watch.members[:_VICTIM]
-    stores = [
-        Path(agent.tiers.memory_dir)
-        for agent in sessions.agents(cluster.directory)
-        if agent.member != victim
-    ]
+    stores = [agent.tiers for agent in sessions.agents(cluster.directory) if agent.member != victim]
     lost = watch.status(victim).tiers["memory"]["bytes"]
     before = gets.rate(2.0)
     cluster.kill(_VICTIM)
@@ -122,9 +118,9 @@ def _kill(cluster: LocalCluster, gets: _Gets) -> _Round:
     return _Round(seconds, lost, moved, before, meanwhile)
 
 
-def _held(store: Path) -> int:
+def _held(tiers: Tiers) -> int:
     """Count the objects of a memory tier; what is still being received does not count."""
-    return sum(not name.startswith("new-") for name in os.listdir(store))
+    return sum(not os.path.basename(path).startswith("new-") for path in tiers.in_memory())
 
 
 class _Gets:

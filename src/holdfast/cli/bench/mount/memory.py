@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from pathlib import Path
 
 from ....cluster.contacts import Contacts
+from ....cluster.session import Tiers
 from ....cluster.survey import survey
 from ....job import LocalCluster
 from ..core.stage import Part
@@ -24,7 +26,7 @@ def run(sizes: Sizes) -> Part:
     with mounts(sys.prefix) as mounted:
         timed(importing(interpreter(mounted.path(sys.prefix)), sizes.heavy))
         agent = mounted.cluster.nodes[0]
-        used = _own(agent.pid) + _own(mounted.pid()) + _kept_in(Path(agent.tiers.memory_dir))
+        used = _own(agent.pid) + _own(mounted.pid()) + _kept_in(agent.tiers)
         cached = _cached(mounted.cluster)
     name = f"memory of mount and agent after import {sizes.heavy}"
     return Part(
@@ -42,9 +44,9 @@ def _own(pid: int) -> int:
     return sum(map(int, kilobytes)) * 1024
 
 
-def _kept_in(directory: Path) -> int:
-    """Return what the files of a directory take; they lie in memory."""
-    return sum(path.lstat().st_blocks * 512 for path in directory.rglob("*"))
+def _kept_in(tiers: Tiers) -> int:
+    """Return what the files of the memory tier take."""
+    return sum(os.stat(path).st_blocks * 512 for path in tiers.in_memory())
 
 
 def _cached(cluster: LocalCluster) -> int:

@@ -1,0 +1,68 @@
+#include "files/single_use.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace holdfast {
+namespace {
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 62;
+
+std::uint64_t in_pages(std::uint64_t size) {
+    if (size > kMostBytes) return ~std::uint64_t{0};  // which fits nowhere
+    return std::max((size + kPage - 1) / kPage, std::uint64_t{1}) * kPage;
+}
+
+}  // namespace
+
+SingleUse::SingleUse(SingleUse&& other) noexcept
+    : store_(std::exchange(other.store_, nullptr)),
+      file_(std::move(other.file_)),
+      room_(other.room_),
+      size_(other.size_),
+      written_(other.written_) {}
+
+SingleUse::~SingleUse() {
+    if (store_) store_->give_back(room_);
+}
+
+Result<SingleUse> SingleUse::make(Store& store) {
+    auto file = store.make_nameless();
+    if (!file.ok()) return file.take_status();
+    return SingleUse(&store, std::move(*file));
+}
+
+Status SingleUse::set_size(std::uint64_t size) {
+    std::uint64_t room = in_pages(size);
+    if (Status status = store_->set_aside(room); !status.ok()) return status;
+    room_ = room;
+    size_ = size;
+    if (::ftruncate(file_.writing.get(), static_cast<off_t>(size)) != 0)
+        return system_failure(Code::Full, "cannot make a file for a reader", errno);
+    return {};
+}
+
+Status SingleUse::write(const char* data, std::size_t size) {
+    if (size > size_ - written_)
+        return Status(Code::Damaged, "more bytes than a file for a reader has");
+    while (size > 0) {
+        auto put = ::pwrite(file_.writing.get(), data, size, static_cast<off_t>(written_));
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return system_failure(Code::Full, "cannot write a file for a reader", errno);
+        data += put;
+        size -= static_cast<std::size_t>(put);
+        written_ += static_cast<std::uint64_t>(put);
+    }
+    return {};
+}
+
+Result<Fd> SingleUse::seal() && {
+    if (written_ != size_) return Status(Code::Damaged, "a file for a reader is not whole");
+    file_.writing.reset();
+    return std::move(file_.reading);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,121 @@
+#include "store/tmpfs.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace holdfast {
+namespace {
+
+// What the C library's headers of some systems lack.
+constexpr unsigned kOpenCloexec = 1, kMountCloexec = 1;
+constexpr unsigned kSetString = 1, kCreate = 6;
+constexpr unsigned kNoSetuid = 2, kNoDevices = 4;
+
+bool set(int context, const char* key, const char* value) {
+    return ::syscall(SYS_fsconfig, context, kSetString, key, value, 0) == 0;
+}
+
+// -1, and errno says why.
+int mount_here(const char* bytes) {
+    int context = static_cast<int>(::syscall(SYS_fsopen, "tmpfs", kOpenCloexec));
+    if (context < 0) return -1;
+    int top = -1;
+    // Files are made in their full size, so each gets the largest pages that it fills.
+    if (set(context, "huge", "within_size") && set(context, "size", bytes) &&
+        set(context, "nr_inodes", "0") && set(context, "mode", "0700") &&
+        ::syscall(SYS_fsconfig, context, kCreate, nullptr, nullptr, 0) == 0)
+        top = static_cast<int>(
+            ::syscall(SYS_fsmount, context, kMountCloexec, kNoSetuid | kNoDevices));
+    int error = errno;
+    ::close(context);
+    errno = error;
+    return top;
+}
+
+bool write_text(const char* path, const char* text) {
+    Fd file(::open(path, O_WRONLY | O_CLOEXEC));
+    auto size = static_cast<ssize_t>(std::strlen(text));
+    return file && ::write(file.get(), text, static_cast<std::size_t>(size)) == size;
+}
+
+// In a user namespace everybody may mount a tmpfs; who it belongs to is who we are.
+bool become_own_master() {
+    char users[64], groups[64];
+    std::snprintf(users, sizeof users, "%u %u 1", ::geteuid(), ::geteuid());
+    std::snprintf(groups, sizeof groups, "%u %u 1", ::getegid(), ::getegid());
+    return ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 && write_text("/proc/self/uid_map", users) &&
+           write_text("/proc/self/setgroups", "deny") && write_text("/proc/self/gid_map", groups);
+}
+
+struct Passing {
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    int error = 0;
+    iovec part{&error, sizeof error};
+    msghdr message{};
+
+    Passing() {
+        message.msg_iov = &part;
+        message.msg_iovlen = 1;
+        message.msg_control = control;
+        message.msg_controllen = sizeof control;
+    }
+};
+
+// Between fork and exit: nothing here takes memory or a lock.
+[[noreturn]] void mount_for_parent(int socket, const char* bytes) {
+    int top = become_own_master() ? mount_here(bytes) : -1;
+    Passing passing;
+    if (top < 0) {
+        passing.error = errno;
+        passing.message.msg_controllen = 0;
+    } else {
+        cmsghdr* header = CMSG_FIRSTHDR(&passing.message);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type = SCM_RIGHTS;
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        std::memcpy(CMSG_DATA(header), &top, sizeof top);
+    }
+    ::sendmsg(socket, &passing.message, MSG_NOSIGNAL);
+    ::_exit(0);
+}
+
+Fd mount_in_child(const char* bytes) {
+    int pair[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) return {};
+    Fd ours(pair[0]), childs(pair[1]);
+    pid_t child = ::fork();
+    if (child < 0) return {};
+    if (child == 0) mount_for_parent(childs.get(), bytes);
+    childs.reset();
+    Passing passing;
+    auto got = ::recvmsg(ours.get(), &passing.message, MSG_CMSG_CLOEXEC);
+    while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    cmsghdr* header = got > 0 ? CMSG_FIRSTHDR(&passing.message) : nullptr;
+    int top = -1;
+    if (header != nullptr) std::memcpy(&top, CMSG_DATA(header), sizeof top);
+    errno = got > 0 ? passing.error : EPERM;
+    return Fd(top);
+}
+
+}  // namespace
+
+Result<Fd> make_tmpfs(std::uint64_t bytes) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%llu", static_cast<unsigned long long>(bytes));
+    Fd top(mount_here(text));
+    if (!top && errno == EPERM) top = mount_in_child(text);
+    if (!top) return system_failure(Code::Unavailable, "no tmpfs with large pages", errno);
+    return top;
+}
+
+}  // namespace holdfast

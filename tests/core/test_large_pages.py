@@ -1,0 +1,93 @@
+"""The memory tier in large pages: a tmpfs of the agent's own, that goes with the agent."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast import errors
+from holdfast.config import load
+
+BIG = 3 << 20
+
+PROGRAM = """
+import os, sys
+import holdfast
+
+with holdfast.local_cluster(nodes=2, memory="64 MiB") as cluster, cluster.connect() as job:
+    job.objects.put("key", b"x" * 1_000_000, copies=2)
+    assert job.objects.get("key") == b"x" * 1_000_000
+    assert bytes(job.objects.view("key")) == b"x" * 1_000_000
+    for node in cluster.nodes:
+        [file] = node.tiers.in_memory()
+        assert os.stat(file).st_uid == os.getuid()
+        print(os.path.basename(os.path.dirname(file)))
+"""
+
+
+def permitted(cluster: holdfast.LocalCluster) -> bool:
+    """Whether this kernel lets agents have such a tmpfs; if not, each has said so."""
+    logs = [node.log.read_text() for node in cluster.nodes]
+    refused = ["small pages only" in log for log in logs]
+    assert len(set(refused)) == 1
+    return not refused[0]
+
+
+def test_what_is_large_lies_in_large_pages_and_what_is_small_does_not(
+    cluster: holdfast.LocalCluster, job: holdfast.Job
+) -> None:
+    data = os.urandom(BIG)
+    job.objects.put("big", data, copies=4)
+    assert job.objects.get("big") == data
+    for node in cluster.nodes:
+        [file] = map(Path, node.tiers.in_memory())
+        assert file.read_bytes() == data
+        assert (file.parent.name == "large") == permitted(cluster)
+        if permitted(cluster):
+            assert file.stat().st_dev != os.stat(node.tiers.memory_dir).st_dev
+            assert file.stat().st_blocks * 512 < 1.01 * BIG  # nothing is given away
+
+
+def test_the_memory_of_an_agent_goes_with_it(
+    cluster: holdfast.LocalCluster, job: holdfast.Job
+) -> None:
+    if not permitted(cluster):
+        pytest.skip("this kernel does not permit a tmpfs of one's own")
+    data = os.urandom(BIG)
+    job.objects.put("big", data, copies=4)
+    view = job.objects.view("big")  # of node 0
+    tiers = cluster.nodes[0].tiers
+    cluster.kill(0)
+    assert tiers.in_memory() == []
+    assert os.path.islink(os.path.join(tiers.memory_dir, "large"))  # to be removed with the rest
+    assert view == data
+
+
+def test_it_can_be_switched_off() -> None:
+    with (
+        holdfast.local_cluster(nodes=1, memory="64 MiB", large_pages="off") as cluster,
+        cluster.connect() as job,
+    ):
+        job.objects.put("big", b"x" * BIG, copies=1)
+        [file] = cluster.nodes[0].tiers.in_memory()
+        assert os.path.dirname(file) == cluster.nodes[0].tiers.memory_dir
+        assert job.objects.get("big") == b"x" * BIG
+    with pytest.raises(errors.BadInput, match="neither on nor off"):
+        load({"large_pages": "perhaps"})
+
+
+def test_who_may_not_mount_has_them_too() -> None:
+    plain = ("setpriv", "--bounding-set=-sys_admin") if os.getuid() == 0 else ()
+    done = subprocess.run(
+        [*plain, sys.executable, "-c", PROGRAM],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    namespaces = Path("/proc/sys/user/max_user_namespaces").read_text().strip() != "0"
+    if namespaces:
+        assert done.stdout.split() == ["large", "large"]
