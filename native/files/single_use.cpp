@@ -40,8 +40,6 @@ Status SingleUse::set_size(std::uint64_t size) {
     if (Status status = store_->set_aside(room); !status.ok()) return status;
     room_ = room;
     size_ = size;
-    if (::ftruncate(file_.writing.get(), static_cast<off_t>(size)) != 0)
-        return system_failure(Code::Full, "cannot make a file for a reader", errno);
     return {};
 }
 

@@ -92,11 +92,7 @@ Result<TierDirectory::NewFile> TierDirectory::make_file(bool large) {
 }
 
 Result<TierDirectory::NewFile> TierDirectory::create(std::uint64_t size) {
-    auto file = make_file(large_ && size >= kFillsLargePages);
-    if (!file.ok() || ::ftruncate(file->fd.get(), static_cast<off_t>(size)) == 0) return file;
-    int error = errno;
-    remove(file->name);
-    return failure("cannot create a file of " + std::to_string(size) + " bytes", error);
+    return make_file(large_ && size >= kFillsLargePages);
 }
 
 Result<TierDirectory::Nameless> TierDirectory::make_nameless() {

@@ -28,13 +28,13 @@ class TierDirectory {
         std::string name;
         std::uint64_t number;  // never given twice
     };
-    // A file under a name of its own that has its full size from the start, which decides on its
-    // pages; mode 0400: a descriptor passed out cannot be reopened to write.
+    // A file for so many bytes, under a name of its own, mode 0400: a descriptor passed out cannot
+    // be reopened to write.
     Result<NewFile> create(std::uint64_t size);
     struct Nameless {
         Fd writing, reading;  // two ways to one file
     };
-    Result<Nameless> make_nameless();  // whose size is still to be set
+    Result<Nameless> make_nameless();
     // Gives it its final name.
     Status publish(const std::string& temporary, const std::string& name);
     Result<Fd> open(const std::string& name) const;

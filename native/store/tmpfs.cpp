@@ -29,7 +29,7 @@ int mount_here(const char* bytes) {
     int context = static_cast<int>(::syscall(SYS_fsopen, "tmpfs", kOpenCloexec));
     if (context < 0) return -1;
     int top = -1;
-    // Files are made in their full size, so each gets the largest pages that it fills.
+    // As large as what is written at once, and never larger than the file.
     if (set(context, "huge", "within_size") && set(context, "size", bytes) &&
         set(context, "nr_inodes", "0") && set(context, "mode", "0700") &&
         ::syscall(SYS_fsconfig, context, kCreate, nullptr, nullptr, 0) == 0)

@@ -48,7 +48,7 @@ def cluster() -> Iterator[holdfast.LocalCluster]:
 
 
 class Files:
-    """How much of its files was in a node's memory tier at the moment when a fault went off.
+    """The sizes of the files in a node's memory tier at the moment when a fault went off.
 
     They tell, whatever the agent and the injector believe, how far an operation had come.
     """
@@ -58,8 +58,7 @@ class Files:
         self.sizes: list[int] = []
 
     def look(self) -> None:
-        # They have their full size from the start, but not their pages.
-        self.sizes = sorted(path.stat().st_blocks * 512 for path in self._directory.iterdir())
+        self.sizes = sorted(path.stat().st_size for path in self._directory.iterdir())
 
 
 @pytest.fixture

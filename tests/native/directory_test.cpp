@@ -60,18 +60,6 @@ TEST_CASE("failures say what happened") {
     CHECK(made->create(1000).status().code() == Code::Damaged);
 }
 
-TEST_CASE("a file has its size before its bytes, and none if it cannot have it") {
-    TempDir dir;
-    auto made = TierDirectory::make(dir / "tier");
-    REQUIRE(made.ok());
-    auto file = made->create(100'000);
-    REQUIRE(file.ok());
-    CHECK(std::filesystem::file_size(made->path_of(file->name)) == 100'000);
-    std::size_t before = files_in(dir / "tier");
-    CHECK_FALSE(made->create(std::uint64_t{1} << 63).ok());
-    CHECK(files_in(dir / "tier") == before);
-}
-
 TEST_CASE("what fills large pages lies in a tmpfs of our own, where that is permitted") {
     TempDir dir;
     bool permitted = make_tmpfs(1 << 20).ok();
