@@ -30,7 +30,7 @@ SingleUse::~SingleUse() {
 }
 
 Result<SingleUse> SingleUse::make(Store& store) {
-    auto file = store.make_nameless();
+    auto file = store.nameless_files().make_nameless();
     if (!file.ok()) return file.take_status();
     return SingleUse(&store, std::move(*file));
 }
@@ -40,6 +40,7 @@ Status SingleUse::set_size(std::uint64_t size) {
     if (Status status = store_->set_aside(room); !status.ok()) return status;
     room_ = room;
     size_ = size;
+    store_->nameless_files().announce(file_.writing, size);
     return {};
 }
 

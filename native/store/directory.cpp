@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <sys/vfs.h>
 
 #include <cerrno>
@@ -45,6 +46,9 @@ Status TierDirectory::add_large() {
     if (::symlinkat(leads.c_str(), fd_.get(), "large") != 0)
         return system_failure(Code::HoldfastError, "no link leads to them", errno);
     large_ = std::move(*top);
+    utsname kernel{};
+    ::uname(&kernel);
+    size_first_ = goes_by_size(kernel.release);
     return {};
 }
 
@@ -57,6 +61,7 @@ TierDirectory::TierDirectory(TierDirectory&& other) noexcept
     : path_(std::move(other.path_)),
       fd_(std::move(other.fd_)),
       large_(std::move(other.large_)),
+      size_first_(other.size_first_),
       next_(other.next_.load()) {}
 
 TierDirectory::~TierDirectory() {
@@ -92,7 +97,15 @@ Result<TierDirectory::NewFile> TierDirectory::make_file(bool large) {
 }
 
 Result<TierDirectory::NewFile> TierDirectory::create(std::uint64_t size) {
-    return make_file(large_ && size >= kFillsLargePages);
+    auto file = make_file(large_ && size >= kFillsLargePages);
+    if (file.ok()) announce(file->fd, size);
+    return file;
+}
+
+// Where it would not help, pages would be cleared in vain. If it fails, so will what is written.
+void TierDirectory::announce(const Fd& file, std::uint64_t size) const {
+    if (size_first_ && size >= kFillsLargePages)
+        (void)!::ftruncate(file.get(), static_cast<off_t>(size));
 }
 
 Result<TierDirectory::Nameless> TierDirectory::make_nameless() {

@@ -35,6 +35,8 @@ class TierDirectory {
         Fd writing, reading;  // two ways to one file
     };
     Result<Nameless> make_nameless();
+    // Before its first byte is written: so many will come.
+    void announce(const Fd& file, std::uint64_t size) const;
     // Gives it its final name.
     Status publish(const std::string& temporary, const std::string& name);
     Result<Fd> open(const std::string& name) const;
@@ -58,6 +60,7 @@ class TierDirectory {
     std::string path_;
     Fd fd_;
     Fd large_;
+    bool size_first_ = false;
     std::atomic<std::uint64_t> next_{0};
 };
 

@@ -79,10 +79,6 @@ void Store::give_back(std::uint64_t bytes) {
     room_.notify_all();
 }
 
-Result<TierDirectory::Nameless> Store::make_nameless() {
-    return tier(Tier::Memory).directory.make_nameless();
-}
-
 // ---- writing ---------------------------------------------------------------------------------
 
 Result<Writer> Store::create(NewObject wanted) {

@@ -116,12 +116,11 @@ class Store {
     // Gives the object as it is then; null if it is no longer here.
     ObjectPtr raise_copies(const ObjectPtr& object, std::uint16_t copies);
 
-    // For files that are no objects (files/single_use.hpp): room in the memory tier, and a file
-    // without a name, mode 0400, that goes with its last descriptor. The room is given back by
-    // hand.
+    // For files that are no objects (files/single_use.hpp): room in the memory tier, which is given
+    // back by hand, and where they lie.
     Status set_aside(std::uint64_t bytes) { return reserve(Tier::Memory, bytes); }
     void give_back(std::uint64_t bytes);
-    Result<TierDirectory::Nameless> make_nameless();
+    TierDirectory& nameless_files() { return tier(Tier::Memory).directory; }
 
     // Reads an object again and compares; a bad copy is dropped and counted.
     Status verify(const ObjectPtr& object);

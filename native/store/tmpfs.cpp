@@ -109,6 +109,12 @@ Fd mount_in_child(const char* bytes) {
 
 }  // namespace
 
+bool goes_by_size(const char* release) {
+    int major = 0, minor = 0;
+    std::sscanf(release, "%d.%d", &major, &minor);
+    return major < 6 || (major == 6 && minor < 14);
+}
+
 Result<Fd> make_tmpfs(std::uint64_t bytes) {
     char text[32];
     std::snprintf(text, sizeof text, "%llu", static_cast<unsigned long long>(bytes));

@@ -17,4 +17,8 @@ namespace holdfast {
 // nor in a user namespace. Forks, so it is for the start of a process.
 Result<Fd> make_tmpfs(std::uint64_t bytes);
 
+// Whether the kernel of such a release (as uname has it) gives large pages only to files that have
+// their size before their bytes come. Later ones go by what is written at once.
+bool goes_by_size(const char* release);
+
 }  // namespace holdfast

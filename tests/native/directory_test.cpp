@@ -99,6 +99,15 @@ TEST_CASE("what fills large pages lies in a tmpfs of our own, where that is perm
     CHECK_FALSE(std::filesystem::exists(dir / "tier"));
 }
 
+TEST_CASE("what a kernel goes by depends on its age") {
+    CHECK(goes_by_size("4.18.0-553.el8_10.x86_64"));
+    CHECK(goes_by_size("6.1.0-18-amd64"));
+    CHECK(goes_by_size("6.13.12"));
+    CHECK_FALSE(goes_by_size("6.14.0-rc1"));
+    CHECK_FALSE(goes_by_size("6.18.5"));
+    CHECK_FALSE(goes_by_size("7.0.0"));
+}
+
 TEST_CASE("who may not mount has a tmpfs of its own all the same, where user namespaces are") {
     pid_t child = ::fork();
     REQUIRE(child >= 0);
