@@ -64,17 +64,29 @@ class Session(msgspec.Struct, frozen=True):
     home: Home | None = None
 
 
+#: In the directory of a memory tier, the link to what lies in large pages.
+LARGE = "large"
+
+
 class Tiers(msgspec.Struct, frozen=True):
     """Directories of one agent, to be removed if it cannot do so itself."""
 
     memory_dir: str
     disk_dir: str
 
+    def memory_dirs(self) -> list[str]:
+        """Return where files of the memory tier lie; the large pages go with their agent."""
+        large = os.path.join(self.memory_dir, LARGE)
+        return [self.memory_dir, large] if os.path.exists(large) else [self.memory_dir]
+
     def in_memory(self) -> list[str]:
-        """Return the files of the memory tier; those in large pages go with their agent."""
-        large = os.path.join(self.memory_dir, "large")
-        places = [self.memory_dir, large] if os.path.exists(large) else [self.memory_dir]
-        return [file.path for place in places for file in os.scandir(place) if file.is_file()]
+        """Return the files of the memory tier."""
+        return [
+            os.path.join(place, name)
+            for place in self.memory_dirs()
+            for name in os.listdir(place)
+            if name != LARGE
+        ]
 
     def remove(self) -> None:
         """Remove what an agent that was killed left there."""

@@ -19,7 +19,9 @@ def run() -> list[Figure]:
     start = time.perf_counter()
     with local_cluster(nodes=_AGENTS, memory="16 MiB", disk="16 MiB") as cluster:
         up = time.perf_counter() - start
-        time.sleep(3)  # what starting left to do
+        # What starting left to do: until each has probed all others once, each probe goes to a
+        # stranger, with whom keys are to be compared first.
+        time.sleep(_AGENTS * cluster.config.probe_period + 3)
         pids = [node.pid for node in cluster.nodes]
         before, since = _cpu_seconds(pids), time.perf_counter()
         time.sleep(_IDLE_SECONDS)
