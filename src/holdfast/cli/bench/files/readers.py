@@ -43,9 +43,10 @@ def _directory(above: str | None = None) -> Iterator[Path]:
 
 @contextmanager
 def _tmpfs() -> Iterator[Path]:
-    """Mount one, since what lies below /dev cannot be a root."""
+    """Mount one, since what lies below /dev cannot be a root; its pages are as those of agents."""
     with _directory() as directory:
-        subprocess.run(["mount", "-t", "tmpfs", "holdfast-bench", directory], check=True)
+        mount = ["mount", "-t", "tmpfs", "-o", "huge=within_size", "holdfast-bench", directory]
+        subprocess.run(mount, check=True)
         try:
             yield directory
         finally:
