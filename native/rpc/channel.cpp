@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/passing.hpp"
 #include "rpc/auth.hpp"
 
 namespace holdfast {
@@ -41,19 +42,14 @@ Status after_error(const char* doing, int error, const Patience& patience) {
 
 ssize_t receive_with_descriptor(int socket, void* out, std::size_t most, Fd& passed) {
     iovec part{out, most};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+    Passing passing;
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
+    passing.make_room(message);
     auto got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-    cmsghdr* header = got > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-    if (header != nullptr && header->cmsg_type == SCM_RIGHTS) {
-        int fd;
-        std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-        passed.reset(fd);
-    }
+    if (got > 0)
+        if (Fd came = Passing::take(message)) passed = std::move(came);
     return got;
 }
 

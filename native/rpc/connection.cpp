@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/fault.hpp"
+#include "base/passing.hpp"
 #include "rpc/body.hpp"
 #include "rpc/wire.hpp"
 
@@ -190,17 +191,8 @@ Connection::Flush Connection::send_head() {
         parts[1] = {const_cast<char*>(heap->data), heap->size};
         message.msg_iovlen = 2;
     }
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    if (out.answer.descriptor) {
-        message.msg_control = control;
-        message.msg_controllen = sizeof control;
-        cmsghdr* header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        int fd = out.answer.descriptor.get();
-        std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    }
+    Passing passing;
+    if (out.answer.descriptor) passing.attach(message, out.answer.descriptor.get());
     int more = heap == nullptr && out.body_bytes > 0 ? MSG_MORE : 0;
     auto sent = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | more);
     if (sent < 0) return would_block(errno) ? Flush::NotWritable : Flush::Broken;

@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/passing.hpp"
+
 namespace holdfast {
 namespace {
 
@@ -56,35 +58,17 @@ bool become_own_master() {
            write_text("/proc/self/setgroups", "deny") && write_text("/proc/self/gid_map", groups);
 }
 
-struct Passing {
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    int error = 0;
-    iovec part{&error, sizeof error};
-    msghdr message{};
-
-    Passing() {
-        message.msg_iov = &part;
-        message.msg_iovlen = 1;
-        message.msg_control = control;
-        message.msg_controllen = sizeof control;
-    }
-};
-
 // Between fork and exit: nothing here takes memory or a lock.
 [[noreturn]] void mount_for_parent(int socket, const char* bytes) {
     int top = become_own_master() ? mount_here(bytes) : -1;
+    int error = errno;
+    iovec part{&error, sizeof error};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
     Passing passing;
-    if (top < 0) {
-        passing.error = errno;
-        passing.message.msg_controllen = 0;
-    } else {
-        cmsghdr* header = CMSG_FIRSTHDR(&passing.message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        std::memcpy(CMSG_DATA(header), &top, sizeof top);
-    }
-    ::sendmsg(socket, &passing.message, MSG_NOSIGNAL);
+    if (top >= 0) passing.attach(message, top);
+    ::sendmsg(socket, &message, MSG_NOSIGNAL);
     ::_exit(0);
 }
 
@@ -96,15 +80,19 @@ Fd mount_in_child(const char* bytes) {
     if (child < 0) return {};
     if (child == 0) mount_for_parent(childs.get(), bytes);
     childs.reset();
+    int error = EPERM;
+    iovec part{&error, sizeof error};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
     Passing passing;
-    auto got = ::recvmsg(ours.get(), &passing.message, MSG_CMSG_CLOEXEC);
+    passing.make_room(message);
+    auto got = ::recvmsg(ours.get(), &message, MSG_CMSG_CLOEXEC);
     while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
     }
-    cmsghdr* header = got > 0 ? CMSG_FIRSTHDR(&passing.message) : nullptr;
-    int top = -1;
-    if (header != nullptr) std::memcpy(&top, CMSG_DATA(header), sizeof top);
-    errno = got > 0 ? passing.error : EPERM;
-    return Fd(top);
+    Fd top = got > 0 ? Passing::take(message) : Fd();
+    errno = error;
+    return top;
 }
 
 }  // namespace
