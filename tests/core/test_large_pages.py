@@ -16,7 +16,7 @@ from holdfast.config import load
 BIG = 3 << 20
 
 PROGRAM = """
-import os, sys
+import os
 import holdfast
 
 with holdfast.local_cluster(nodes=2, memory="64 MiB") as cluster, cluster.connect() as job:
@@ -26,7 +26,8 @@ with holdfast.local_cluster(nodes=2, memory="64 MiB") as cluster, cluster.connec
     for node in cluster.nodes:
         [file] = node.tiers.in_memory()
         assert os.stat(file).st_uid == os.getuid()
-        print(os.path.basename(os.path.dirname(file)))
+        told = "small pages only: no tmpfs with large pages" in node.log.read_text()
+        print("large" if file.startswith(node.tiers.memory_dir + "/large/") else "small", told)
 """
 
 
@@ -84,12 +85,22 @@ def test_it_can_be_switched_off() -> None:
         load({"large_pages": "perhaps"})
 
 
+FORBID = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
+MAY_NOT_MOUNT = ("setpriv", "--bounding-set=-sys_admin") if os.getuid() == 0 else ()
+HAS_NO_NAMESPACES = ("unshare", "--user", "--map-root-user", "sh", "-c", FORBID, "sh", "setpriv")
+HAS_NO_NAMESPACES += ("--bounding-set=-sys_admin",)
+
+
 @needs_permission
-def test_who_may_not_mount_has_them_too() -> None:
-    plain = ("setpriv", "--bounding-set=-sys_admin") if os.getuid() == 0 else ()
+@pytest.mark.parametrize(
+    ("under", "expected"), [(MAY_NOT_MOUNT, "large False"), (HAS_NO_NAMESPACES, "small True")]
+)
+def test_who_may_not_mount_has_them_too_but_for_whom_nothing_is_permitted(
+    under: tuple[str, ...], expected: str
+) -> None:
     done = subprocess.run(
-        [*plain, sys.executable, "-c", PROGRAM],
+        [*under, sys.executable, "-c", PROGRAM],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["large", "large"]
+    assert done.stdout.splitlines() == [expected, expected]
