@@ -45,7 +45,7 @@ def _directory(above: str | None = None) -> Iterator[Path]:
 def _tmpfs() -> Iterator[Path]:
     """Mount one, since what lies below /dev cannot be a root; its pages are as those of agents."""
     with _directory() as directory:
-        mount = ["mount", "-t", "tmpfs", "-o", "huge=within_size", "holdfast-bench", directory]
+        mount = ["mount", "-t", "tmpfs", "-o", "huge=within_size", "holdfast-bench", str(directory)]
         subprocess.run(mount, check=True)
         try:
             yield directory
