@@ -63,20 +63,22 @@ std::variant<Answer, Blocking> Opening::handle(const Request& request) {
     if (!message.ok()) return Answer(message.take_status());
     if (table_) table_->keep_beating();
     std::uint64_t generation = table_ ? table_->generation() : 0;
-    if (auto copy = files_.known(message->order)) {
-        auto serve = [this, message = *message, generation](Body&) -> Answer {
-            auto known = files_.known(message.order);
-            if (!known || !files_.open(*known))
-                return not_cached(message.order.path, "has just left the cache");
-            record_name(message.order, *known, generation);
-            return pass(message.order, Passed{known->attributes, std::move(known->file)});
+    if (auto known = files_.known(message->order)) {
+        auto copy = std::make_shared<FileCopy>(std::move(*known));
+        auto serve = [this, order = message->order, copy, generation]() -> std::optional<Answer> {
+            if (!files_.open(*copy)) return std::nullopt;
+            record_name(order, *copy, generation);
+            return pass(order, Passed{copy->attributes, std::move(copy->file)});
         };
-        // Those on the disk are not held up by what is fetched.
-        if (copy->object->tier == Tier::Disk) return Blocking{lane::kDisk, std::move(serve)};
-        if (files_.open(*copy)) {
-            record_name(message->order, *copy, generation);
-            return pass(message->order, Passed{copy->attributes, std::move(copy->file)});
-        }
+        // Those on the disk are not held up by what is fetched. What was good when it was asked for
+        // is good enough, also if all is to be looked at again from now on.
+        if (copy->object->tier == Tier::Disk)
+            return Blocking{lane::kDisk, [serve, path = message->order.path](Body&) -> Answer {
+                                auto answer = serve();
+                                return answer ? std::move(*answer)
+                                              : not_cached(path, "has just left the cache");
+                            }};
+        if (auto answer = serve()) return std::move(*answer);
     }
     auto fetch = [this, message = std::move(*message)](Body& body) {
         return pass(message.order, join(message, body.patience()));

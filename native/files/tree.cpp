@@ -54,18 +54,22 @@ std::variant<Answer, Blocking> Tree::handle(const Request& request) {
     if (out(*order, 0))
         return Answer(
             Status(Code::NotCached, order->path + " was changed and not refreshed since"));
-    if (auto document = known(*order, false, pass)) return serve(*document, pass);
-    if (on_disk(*order))  // not held up by what is fetched
-        return Blocking{lane::kDisk, [this, order = *order, pass](Body&) -> Answer {
-                            if (auto document = known(order, true, pass))
-                                return serve(*document, pass);
-                            return Status(Code::NotCached, order.path + " has just left the cache");
-                        }};
+    if (auto copy = held(*order)) {
+        // A copy that was good when it was asked for is good enough: that all is to be looked at
+        // again from now on is no reason to send its reader to the shared file system.
+        auto serve_copy = [this, path = order->path, copy = *copy, pass](Body&) -> Answer {
+            if (auto document = open(copy, pass)) return serve(*document, pass);
+            return Status(Code::NotCached, path + " has just left the cache");
+        };
+        // Those on the disk are not held up by what is fetched.
+        if (copy->object->tier == Tier::Disk) return Blocking{lane::kDisk, std::move(serve_copy)};
+        if (auto document = open(*copy, pass)) return serve(*document, pass);
+    }
     auto path = way(*order);
     if (!path.ok()) return Answer(path.take_status());
     std::size_t lane = lane::kTree + path->level;
     auto climb = [this, order = *order, path = *path, pass](Body& body) -> Answer {
-        if (auto document = known(order, true, pass)) return serve(*document, pass);
+        if (auto document = known(order, pass)) return serve(*document, pass);
         auto document = fetch(order, path, less_margin(body.patience()));
         return document.ok() ? serve(*document, pass) : document.take_status();
     };
@@ -74,7 +78,7 @@ std::variant<Answer, Blocking> Tree::handle(const Request& request) {
 
 Result<Document> Tree::obtain(const TreeOrder& order, Duration patience) {
     if (Status wrong = order.check(); !wrong.ok()) return wrong;
-    if (auto document = known(order, true, false)) return *document;
+    if (auto document = known(order, false)) return *document;
     auto path = way(order);
     if (!path.ok()) return path.take_status();
     return fetch(order, *path, patience);
@@ -95,30 +99,32 @@ std::optional<Catalog::Known> Tree::believed(const TreeOrder& order) const {
     return seen;
 }
 
-bool Tree::on_disk(const TreeOrder& order) {
-    auto seen = believed(order);
-    if (!seen) return false;
-    auto object = store_.peek(tree_key(order, seen->attributes.identity(), seen->listing_crc));
-    return object && object->tier == Tier::Disk;
-}
-
-std::optional<Document> Tree::known(const TreeOrder& order, bool may_block, bool counts) {
+std::optional<Tree::Copy> Tree::held(const TreeOrder& order) {
     auto seen = believed(order);
     if (!seen) return std::nullopt;
-    std::string key = tree_key(order, seen->attributes.identity(), seen->listing_crc);
-    ObjectPtr object = store_.peek(key);
-    if (!object || (object->tier == Tier::Disk && !may_block)) return std::nullopt;
+    auto object = store_.peek(tree_key(order, seen->attributes.identity(), seen->listing_crc));
+    if (!object) return std::nullopt;
+    return Copy{*seen, std::move(object)};
+}
+
+std::optional<Document> Tree::open(const Copy& copy, bool counts) {
+    auto& [seen, object] = copy;
     auto file = store_.open_file(object);
     if (!file.ok()) return std::nullopt;
-    if (counts) store_.find(key);
+    if (counts) store_.find(object->key);
     ++counters_.hits;
-    return Document{.attributes = seen->attributes,
-                    .looked = seen->looked,
+    return Document{.attributes = seen.attributes,
+                    .looked = seen.looked,
                     .keep = true,
                     .file = std::make_shared<const Fd>(std::move(*file)),
                     .size = object->size,
                     .crc = object->crc,
                     .on_disk = object->tier == Tier::Disk};
+}
+
+std::optional<Document> Tree::known(const TreeOrder& order, bool counts) {
+    auto copy = held(order);
+    return copy ? open(*copy, counts) : std::nullopt;
 }
 
 Answer Tree::serve(const Document& document, bool pass) {

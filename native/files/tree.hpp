@@ -99,10 +99,16 @@ class Tree {
     Result<Way> way(const TreeOrder& order);
     // What was seen of a path and still holds.
     std::optional<Catalog::Known> believed(const TreeOrder& order) const;
-    bool on_disk(const TreeOrder& order);
-    // What is here. Only what programs of this node read counts as used: every node below asks
-    // once, whatever it is.
-    std::optional<Document> known(const TreeOrder& order, bool may_block, bool counts);
+    struct Copy {
+        Catalog::Known seen;
+        ObjectPtr object;
+    };
+    // What is here: no I/O.
+    std::optional<Copy> held(const TreeOrder& order);
+    // May block. Only what programs of this node read counts as used: every node below asks once,
+    // whatever it is.
+    std::optional<Document> open(const Copy& copy, bool counts);
+    std::optional<Document> known(const TreeOrder& order, bool counts);
     bool out(const TreeOrder& order, std::uint64_t inode) const;
     Answer serve(const Document& document, bool pass);
     Result<Document> fetch(const TreeOrder& order, const Way& way, Duration patience);

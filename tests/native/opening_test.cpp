@@ -9,6 +9,8 @@
 #include <thread>
 
 #include "proxy.hpp"
+#include "rpc/body.hpp"
+#include "store/lanes.hpp"
 #include "support.hpp"
 
 using namespace holdfast;
@@ -137,6 +139,29 @@ TEST_CASE("a file of this node is passed as the tier's own file, without a copy"
         CHECK(cluster.counters().fetched == 0);
         CHECK(cluster.a.agent().files().fill_counters().started == 1);
     }
+}
+
+TEST_CASE("a copy on the disk that was asked for is passed, though all is then to be looked at") {
+    Cluster cluster;
+    Agent& agent = cluster.a.agent();
+    std::string path = cluster.file_of({&cluster.a}, 300'000, 1);
+    FileOrder order = cluster.order(path);
+    order.tier = Tier::Disk;
+    REQUIRE(cluster.open(order).ok());
+    Request request{.header = {}, .meta = OpenMessage{.order = order}.encode(), .local = true};
+    request.header.flags = kDescriptor;
+    auto handled = agent.opening().handle(request);
+    auto* work = std::get_if<Blocking>(&handled);
+    REQUIRE(work);
+    CHECK(work->lane == lane::kDisk);
+    agent.files().distrust();
+    Body body(Channel(Fd()), request.header, "");
+    Answer answer = work->run(body);
+    REQUIRE(answer.status.ok());
+    CHECK(all_of(answer.descriptor) == random_bytes(300'000, 1));
+    handled = agent.opening().handle(request);  // whoever asks now waits for that look
+    REQUIRE(std::get_if<Blocking>(&handled));
+    CHECK(std::get<Blocking>(handled).lane != lane::kDisk);
 }
 
 TEST_CASE("a file of another node comes whole, read-only, as good as a file") {

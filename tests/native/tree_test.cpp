@@ -7,6 +7,8 @@
 #include <thread>
 
 #include "files/listing.hpp"
+#include "rpc/body.hpp"
+#include "store/lanes.hpp"
 #include "support.hpp"
 
 using namespace holdfast;
@@ -179,6 +181,28 @@ TEST_CASE("who heard of a refresh learns nothing from before it") {
         CHECK(*cluster.ask(*node, cluster.order(path)) == "newer");
         break;
     }
+}
+
+TEST_CASE("a copy on the disk that was asked for is passed, though all is then to be looked at") {
+    Cluster cluster({""});
+    Agent& agent = cluster.nodes[0]->agent();
+    agent.tree().set({.tier = Tier::Disk});
+    std::string bytes = random_bytes(100'000, 1), path = cluster.file("file", bytes);
+    REQUIRE(cluster.ask(*cluster.nodes[0], cluster.order(path)).ok());
+    Request request{.header = {}, .meta = cluster.order(path).encode(), .local = true};
+    request.header.flags = kDescriptor;
+    auto handled = agent.tree().handle(request);
+    auto* work = std::get_if<Blocking>(&handled);
+    REQUIRE(work);
+    CHECK(work->lane == lane::kDisk);
+    agent.files().distrust();
+    Body body(Channel(Fd()), request.header, "");
+    Answer answer = work->run(body);
+    REQUIRE(answer.status.ok());
+    CHECK(all_of(answer.descriptor) == bytes);
+    handled = agent.tree().handle(request);  // whoever asks now waits for that look
+    REQUIRE(std::get_if<Blocking>(&handled));
+    CHECK(std::get<Blocking>(handled).lane != lane::kDisk);
 }
 
 TEST_CASE("nodes that believe one another to be the head end at once") {
