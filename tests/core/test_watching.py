@@ -22,6 +22,40 @@ HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 STATES = ("alive", "suspect", "lost")
 TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
+#: Asks many at once, again and again, while another process interrupts it; each Ctrl-C is to come
+#: through, and no thread is to stay.
+INTERRUPTED = """
+import os, signal, threading, time
+from holdfast.cluster.contacts import at_once
+
+wanted, sent, caught, armed = 2000, 0, 0, False
+
+def interrupt(number, frame):
+    global sent, armed
+    if armed:
+        armed, sent = False, sent + 1
+        raise KeyboardInterrupt
+
+signal.signal(signal.SIGINT, interrupt)
+parent = os.getpid()
+sender = os.fork()
+if sender == 0:
+    while os.getppid() == parent:
+        time.sleep(0.0005)
+        os.kill(parent, signal.SIGINT)
+    os._exit(0)
+while sent < wanted:
+    try:
+        armed = True
+        at_once(str, range(4))
+        armed = False
+    except KeyboardInterrupt:
+        caught += 1
+os.kill(sender, signal.SIGKILL)
+os.waitpid(sender, 0)
+print(sent - caught, threading.active_count())
+"""
+
 
 @contextlib.contextmanager
 def watching(
@@ -48,6 +82,13 @@ def states(line: bytes) -> dict[str, str]:
 def cluster() -> Iterator[holdfast.LocalCluster]:
     with holdfast.local_cluster(nodes=2, probe_period="100 ms") as cluster:
         yield cluster
+
+
+def test_no_interruption_is_lost_and_none_leaves_a_thread_behind() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert run.stdout == "0 1\n"
 
 
 def test_a_program_gets_a_line_of_json_each_time(cluster: holdfast.LocalCluster) -> None:

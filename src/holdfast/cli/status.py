@@ -43,10 +43,10 @@ def status(
         while True:
             print_json_line(_look(config))
             time.sleep(_EVERY)
-    with Live(_show(_look(config)), refresh_per_second=4) as live:
+    with Live(_show(_look(config)), auto_refresh=False) as live:
         while True:
             time.sleep(_EVERY)
-            live.update(_show(_look(config)))
+            live.update(_show(_look(config)), refresh=True)
 
 
 class Report(SessionStatus, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -115,7 +116,21 @@ def tell(client: Client, members: Sequence[Member], news: View) -> None:
 
 
 def at_once(work: Callable[[Member], T], members: Sequence[Member]) -> list[tuple[Member, T]]:
-    """Do something with many members at a time; the first error is raised when all are done."""
+    """Do something with many members at a time; the first error is raised when all are done.
+
+    So is a Ctrl-C: one that comes while Python starts a thread or waits for it can leave a lock
+    that is never released, and one in the callback of a weak reference, as threads have them, is
+    ignored.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        return _in_threads(work, members)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _in_threads(work: Callable[[Member], T], members: Sequence[Member]) -> list[tuple[Member, T]]:
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - clients need no threads
 
     with ThreadPoolExecutor(min(_THREADS, max(len(members), 1))) as pool:
