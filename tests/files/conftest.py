@@ -45,9 +45,17 @@ def root(storage: Storage) -> Path:
 
 
 @pytest.fixture
-def cluster(storage: Storage, nodes: int) -> Iterator[holdfast.LocalCluster]:
+def settings() -> dict[str, str]:
+    """Those of the agents."""
+    return SETTINGS
+
+
+@pytest.fixture
+def cluster(
+    storage: Storage, nodes: int, settings: dict[str, str]
+) -> Iterator[holdfast.LocalCluster]:
     """Four agents in front of it."""
-    with holdfast.local_cluster(nodes=nodes, storage=storage, **SETTINGS) as agents:
+    with holdfast.local_cluster(nodes=nodes, storage=storage, **settings) as agents:
         yield agents
 
 
