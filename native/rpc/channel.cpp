@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -40,14 +41,37 @@ Status after_error(const char* doing, int error, const Patience& patience) {
     return gone(doing, error);
 }
 
-ssize_t receive_with_descriptor(int socket, void* out, std::size_t most, Fd& passed) {
+// Gives way between two looks; when that took long, others ran and want to again.
+class Looking {
+  public:
+    explicit Looking(Duration moment)
+        : looks_(moment > Duration::zero()), end_(looks_ ? Clock::now() + moment : TimePoint()) {}
+
+    int flags() const { return looks_ ? MSG_DONTWAIT : 0; }
+    // After a receive with these flags that found nothing; false if it was none of ours.
+    bool goes_on() {
+        if (!looks_) return false;
+        TimePoint before = Clock::now();
+        ::sched_yield();
+        TimePoint now = Clock::now();
+        looks_ = now < end_ && now - before < kNobodyElse;
+        return true;
+    }
+
+  private:
+    static constexpr auto kNobodyElse = std::chrono::microseconds(3);
+    bool looks_;
+    TimePoint end_;
+};
+
+ssize_t receive_with_descriptor(int socket, void* out, std::size_t most, int flags, Fd& passed) {
     iovec part{out, most};
     Passing passing;
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
     passing.make_room(message);
-    auto got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    auto got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | flags);
     if (got > 0)
         if (Fd came = Passing::take(message)) passed = std::move(came);
     return got;
@@ -154,11 +178,14 @@ Result<std::size_t> Channel::receive(void* out, std::size_t most, const Patience
                                      Fd* passed) {
     if (Status status = limit(SO_RCVTIMEO, receives_within_, patience.stall); !status.ok())
         return status;
+    Looking looking(looks_for_);
     for (;;) {
-        auto got = passed != nullptr ? receive_with_descriptor(fd_.get(), out, most, *passed)
-                                     : ::recv(fd_.get(), out, most, 0);
+        int flags = looking.flags();
+        auto got = passed != nullptr ? receive_with_descriptor(fd_.get(), out, most, flags, *passed)
+                                     : ::recv(fd_.get(), out, most, flags);
         if (got == 0) return Status(Code::Unavailable, "the other side closed the connection");
         if (got > 0) return static_cast<std::size_t>(got);
+        if (errno == EAGAIN && looking.goes_on()) continue;
         if (Status status = after_error("receiving", errno, patience); !status.ok()) return status;
     }
 }

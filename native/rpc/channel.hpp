@@ -39,6 +39,10 @@ class Channel {
     Status send(iovec* parts, std::size_t count, const Patience& patience);
     Status send(const void* data, std::size_t size, const Patience& patience);
 
+    // A thread that is woken takes longer to run than most replies to come. So a receive may look
+    // for bytes itself for a moment before it sleeps, as long as no other thread wants its core.
+    void look_for(Duration moment) { looks_for_ = moment; }
+
     // At least one byte, at most `most`; a descriptor that comes along goes to `passed`.
     Result<std::size_t> receive(void* out, std::size_t most, const Patience& patience,
                                 Fd* passed = nullptr);
@@ -54,6 +58,7 @@ class Channel {
 
     Fd fd_;
     Duration receives_within_{}, sends_within_{};  // the socket's own time-outs
+    Duration looks_for_{};
 };
 
 // Asked when a signal interrupts a wait; true gives up. The Python binding sets it.

@@ -51,7 +51,8 @@ struct Client::ForkGuard {
     }
 };
 
-Client::Client(std::string job_key) : job_key_(std::move(job_key)) {
+Client::Client(std::string job_key, Duration looks_for)
+    : job_key_(std::move(job_key)), looks_for_(looks_for) {
     auto& guard = ForkGuard::instance();
     std::lock_guard lock(guard.mutex);
     guard.clients.insert(this);
@@ -142,6 +143,7 @@ Result<Channel> Client::dial(const Address& address, Duration patience) {
     if (closed_) return Status(Code::Unavailable, "this side is stopping");
     auto channel = Channel::open(address);
     if (!channel.ok()) return channel;
+    channel->look_for(looks_for_);
     // Before it connects: a fork or close() in the middle must know of it.
     open_.insert(channel->fd());
     lock.unlock();

@@ -108,7 +108,8 @@ class Exchange {
 
 class Client {
   public:
-    explicit Client(std::string job_key);
+    // `looks_for`: see Channel::look_for.
+    explicit Client(std::string job_key, Duration looks_for = {});
     ~Client();
     Client(const Client&) = delete;
     Client& operator=(const Client&) = delete;
@@ -146,6 +147,7 @@ class Client {
     void abandon_after_fork();
 
     const std::string job_key_;
+    const Duration looks_for_;
     std::mutex mutex_;
     std::map<std::string, std::vector<Idle>, std::less<>> idle_;
     std::set<int> open_;  // every connection, idle or not: a forked child closes its copies

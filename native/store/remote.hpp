@@ -14,7 +14,7 @@ namespace holdfast {
 
 class Remote {
   public:
-    explicit Remote(std::string job_key) : client_(std::move(job_key)) {}
+    explicit Remote(std::string job_key) : client_(std::move(job_key), kLooksFor) {}
 
     // Stores at all owners, the first of which passes it on; `patience` is for one of them.
     // `owners` are their numbers in the order of the ring, `addresses` where they live.
@@ -58,6 +58,9 @@ class Remote {
     Result<ObjectInfo> ask_info(Op op, const std::string& address, std::string meta,
                                 Duration patience);
 
+    // A program has nothing else to do until the reply is there. Small ones come within this time,
+    // and of a request that takes long it is a small part.
+    static constexpr auto kLooksFor = std::chrono::microseconds(50);
     Client client_;
 };
 

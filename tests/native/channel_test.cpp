@@ -2,6 +2,7 @@
 #include "rpc/channel.hpp"
 
 #include <sys/socket.h>
+#include <time.h>
 
 #include <atomic>
 #include <thread>
@@ -32,6 +33,32 @@ TEST_CASE("a silent peer misses the deadline") {
     auto before = Clock::now();
     CHECK(pair.ours->receive(&byte, 1, Patience(50ms)).status().code() == Code::DeadlineMissed);
     CHECK(Clock::now() - before >= 45ms);
+}
+
+TEST_CASE("who looks for bytes first gets those that come then or later, and sleeps meanwhile") {
+    Pair pair;
+    pair.ours->look_for(1ms);
+    auto cpu_time = [] {
+        timespec now{};
+        ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+    };
+    char byte;
+    CHECK(pair.ours->receive(&byte, 1, Patience(50ms)).status().code() == Code::DeadlineMissed);
+    for (auto pause : {0ms, 300ms}) {
+        auto before = cpu_time();
+        std::thread sends([&] {
+            std::this_thread::sleep_for(pause);
+            send_all(pair.theirs.get(), "x");
+        });
+        auto got = pair.ours->receive(&byte, 1, Patience(kPatience));
+        sends.join();
+        REQUIRE(got.ok());
+        CHECK(byte == 'x');
+        CHECK(cpu_time() - before < 100ms);
+    }
+    pair.theirs.reset();
+    CHECK(pair.ours->receive(&byte, 1, Patience(kPatience)).status().code() == Code::Unavailable);
 }
 
 TEST_CASE("a peer that reads nothing misses the deadline") {
