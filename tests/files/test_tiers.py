@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from epochs import SETTINGS, epoch, nodes_of, wait_for
 
 import holdfast
+from holdfast.cluster.capacity import memory_left
 from holdfast.cluster.storage import Storage
 
 NOBODY, FRIENDS, STRANGERS = 65534, 4242, 4243
@@ -150,3 +152,28 @@ def test_a_tier_without_room_for_a_file_leaves_it_to_the_storage(
         for _ in range(2):
             assert files.read("large") == b"x" * (3 << 20)
         assert files.stats().shared == 2
+
+
+@pytest.mark.soak
+def test_a_copy_beyond_two_gibibytes_is_whole_on_its_owner_and_elsewhere(
+    storage: Storage, backing: Path
+) -> None:
+    size = (2 << 30) + (100 << 20) + 123
+    if memory_left() < 3 * size:
+        pytest.skip(f"the machine has not {3 * size >> 20} MiB of memory left")
+    marks = {at: os.urandom(64) for at in (0, (2 << 30) - 32, (2 << 30) + 5000, size - 64)}
+    with open(backing / "large", "wb") as file:
+        file.truncate(size)
+        for at, mark in marks.items():
+            os.pwrite(file.fileno(), mark, at)
+    patient = {"deadline": "30 s", "file_deadline": "30 s"}
+    settings = {**SETTINGS, **patient, "memory": "4 GiB", "file_largest": "3 GiB"}
+    with holdfast.local_cluster(nodes=2, storage=storage, **settings) as cluster:
+        for node in range(2):
+            with cluster.connect(node) as job, job.files(storage.at).open("large") as file:
+                assert os.fstat(file.fileno()).st_size == size
+                for at, mark in marks.items():
+                    file.seek(at)
+                    assert file.read(64) == mark
+                    assert os.pread(file.fileno(), 64, at) == mark
+    assert storage.opens()["large"] == 1
