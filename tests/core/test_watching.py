@@ -64,8 +64,10 @@ def watching(
     """Watch a cluster with the command, which writes to `out`."""
     run_dir, session = os.path.split(cluster.directory)
     where = ("--session", session, "--set", f"run_dir={run_dir}")
+    # Whoever runs in the background, and we may, is started with Ctrl-C ignored.
+    heeding = ("env", "--default-signal=INT", HOLDFAST)
     process = subprocess.Popen(
-        [HOLDFAST, "status", "--watch", *where, *options], stdout=out, stderr=subprocess.PIPE
+        [*heeding, "status", "--watch", *where, *options], stdout=out, stderr=subprocess.PIPE
     )
     try:
         yield process
