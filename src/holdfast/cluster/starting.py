@@ -21,7 +21,10 @@ from .settings import Orders, Ready
 #: `-c` rather than `-m`: starts without the machinery that looks for a module's file.
 #: msgspec takes typing_extensions where it is there, and with it a quarter of an agent's start.
 _MAIN = "sys.modules['typing_extensions'] = None; from holdfast.agent.main import main; main()"
-AGENT = [sys.executable, "-c", f"import sys; {_MAIN}"]
+#: Python writes a traceback in pieces, and agents that fail together share a log.
+_LAST_WORDS = "''.join(__import__('traceback').format_exception(*error)).encode(errors='replace')"
+_HOOK = f"sys.excepthook = lambda *error: os.write(2, {_LAST_WORDS})"
+AGENT = [sys.executable, "-c", f"import os, sys; {_HOOK}; {_MAIN}"]
 
 #: How often a launcher's complaints are looked for while agents start.
 _LOOK_EVERY = 0.2
