@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from holdfast.cluster import processes
 from holdfast.cluster import session as sessions
 from holdfast.cluster.contacts import Contacts
 from holdfast.cluster.session import AgentFile
+from holdfast.cluster.starting import AGENT
 
 
 @pytest.fixture
@@ -163,6 +165,16 @@ def test_an_agent_that_dies_at_once_is_named_with_its_last_words() -> None:
     error = holdfast("up", "--nodes", "9", code=1, PYTHONSTARTUP="", PYTHONPATH=_broken_msgspec())
     assert error.startswith("holdfast: the agents of 9 nodes did not start (node-0, node-1, ")
     assert error.endswith("; node-0: ImportError: broken on purpose\n")  # not mixed with others'
+
+
+def test_the_last_words_of_an_agent_are_one_piece() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)  # where each write is seen
+    with ours, theirs:
+        environment = {**os.environ, "PYTHONPATH": _broken_msgspec()}
+        subprocess.run(AGENT, stdin=subprocess.DEVNULL, stderr=theirs, env=environment, timeout=60)
+        words = ours.recv(1 << 16)
+    assert words.startswith(b"Traceback")
+    assert words.endswith(b"ImportError: broken on purpose\n")
 
 
 def _broken_msgspec() -> str:
