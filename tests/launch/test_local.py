@@ -162,7 +162,7 @@ def test_the_last_words_of_an_agent_are_repeated_and_none_stays() -> None:
 
 
 def test_an_agent_that_dies_at_once_is_named_with_its_last_words() -> None:
-    error = holdfast("up", "--nodes", "9", code=1, PYTHONSTARTUP="", PYTHONPATH=_broken_msgspec())
+    error = holdfast("up", "--nodes", "9", code=1, PYTHONSTARTUP="", PYTHONPATH=_broken_resource())
     assert error.startswith("holdfast: the agents of 9 nodes did not start (node-0, node-1, ")
     assert error.endswith("; node-0: ImportError: broken on purpose\n")  # not mixed with others'
 
@@ -170,14 +170,14 @@ def test_an_agent_that_dies_at_once_is_named_with_its_last_words() -> None:
 def test_the_last_words_of_an_agent_are_one_piece() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)  # where each write is seen
     with ours, theirs:
-        environment = {**os.environ, "PYTHONPATH": _broken_msgspec()}
+        environment = {**os.environ, "PYTHONPATH": _broken_resource()}
         subprocess.run(AGENT, stdin=subprocess.DEVNULL, stderr=theirs, env=environment, timeout=60)
         words = ours.recv(1 << 16)
     assert words.startswith(b"Traceback")
     assert words.endswith(b"ImportError: broken on purpose\n")
 
 
-def _broken_msgspec() -> str:
+def _broken_resource() -> str:
     """A directory in which `resource`, which only agents need, cannot be imported."""
     place = os.path.join(os.environ["TMPDIR"], "broken")
     os.makedirs(place, exist_ok=True)
