@@ -169,9 +169,11 @@ Result<Document> Tree::fetch(const TreeOrder& order, const Way& way, Duration pa
                            .text(order.root)
                            .text(order.path)
                            .take();
-    auto document = way.level == 0
-                        ? head_.read(order, patience)
-                        : joining_.once(name, patience, [&] { return find(order, way, patience); });
+    auto document = joining_.once(name, patience, [&]() -> Result<Document> {
+        // Whoever brought it may have ended after we looked.
+        if (auto here = known(order, false)) return *here;
+        return way.level == 0 ? head_.read(order, patience) : find(order, way, patience);
+    });
     if (document.ok() && out(order, document->attributes.inode))
         document = Status(Code::NotCached, order.path + " was changed at this moment");
     if (!document.ok()) ++counters_.not_cached;
