@@ -9,8 +9,6 @@
 #include <thread>
 
 #include "proxy.hpp"
-#include "rpc/body.hpp"
-#include "store/lanes.hpp"
 #include "support.hpp"
 
 using namespace holdfast;
@@ -80,17 +78,6 @@ struct Cluster {
     }
 };
 
-// Without moving its offset.
-std::string all_of(const Fd& fd) {
-    std::string bytes;
-    char piece[64 << 10];
-    for (;;) {
-        auto got = ::pread(fd.get(), piece, sizeof piece, static_cast<off_t>(bytes.size()));
-        if (got <= 0) return bytes;
-        bytes.append(piece, static_cast<std::size_t>(got));
-    }
-}
-
 struct stat about(const Fd& fd) {
     struct stat info{};
     REQUIRE(::fstat(fd.get(), &info) == 0);
@@ -148,20 +135,9 @@ TEST_CASE("a copy on the disk that was asked for is passed, though all is then t
     FileOrder order = cluster.order(path);
     order.tier = Tier::Disk;
     REQUIRE(cluster.open(order).ok());
-    Request request{.header = {}, .meta = OpenMessage{.order = order}.encode(), .local = true};
-    request.header.flags = kDescriptor;
-    auto handled = agent.opening().handle(request);
-    auto* work = std::get_if<Blocking>(&handled);
-    REQUIRE(work);
-    CHECK(work->lane == lane::kDisk);
-    agent.files().distrust();
-    Body body(Channel(Fd()), request.header, "");
-    Answer answer = work->run(body);
-    REQUIRE(answer.status.ok());
-    CHECK(all_of(answer.descriptor) == random_bytes(300'000, 1));
-    handled = agent.opening().handle(request);  // whoever asks now waits for that look
-    REQUIRE(std::get_if<Blocking>(&handled));
-    CHECK(std::get<Blocking>(handled).lane != lane::kDisk);
+    Fd passed =
+        passed_while_distrusted(agent, agent.opening(), OpenMessage{.order = order}.encode());
+    CHECK(all_of(passed) == random_bytes(300'000, 1));
 }
 
 TEST_CASE("a file of another node comes whole, read-only, as good as a file") {

@@ -23,10 +23,6 @@ Result<Fd> filled(Store& store, std::string_view bytes) {
     return std::move(*file).seal();
 }
 
-std::string all_of(const Fd& fd) {
-    return read_file("/proc/self/fd/" + std::to_string(fd.get()));
-}
-
 struct stat about(const Fd& fd) {
     struct stat info{};
     REQUIRE(::fstat(fd.get(), &info) == 0);

@@ -56,6 +56,16 @@ std::string read_file(const std::string& path) {
     return {std::istreambuf_iterator<char>(in), {}};
 }
 
+std::string all_of(const Fd& fd) {
+    std::string bytes;
+    char piece[64 << 10];
+    for (;;) {
+        auto got = ::pread(fd.get(), piece, sizeof piece, static_cast<off_t>(bytes.size()));
+        if (got <= 0) return bytes;
+        bytes.append(piece, static_cast<std::size_t>(got));
+    }
+}
+
 void write_file(const std::string& path, std::string_view bytes) {
     std::ofstream out(path, std::ios::binary | std::ios::trunc);
     out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
@@ -118,7 +128,7 @@ std::string contents(Store& store, const std::string& key) {
     if (object->in_heap) return object->bytes;
     auto file = store.open_file(object);
     if (!file.ok()) return "<" + file.status().message() + ">";
-    return read_file("/proc/self/fd/" + std::to_string(file->get()));
+    return all_of(*file);
 }
 
 namespace {

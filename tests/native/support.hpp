@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "base/crc32c.hpp"
+#include "rpc/body.hpp"
 #include "rpc/frame.hpp"
 #include "store/agent.hpp"
+#include "store/lanes.hpp"
 #include "store/remote.hpp"
 
 namespace holdfast {
@@ -44,6 +46,7 @@ class TempDir {
 
 std::string random_bytes(std::size_t size, std::uint64_t seed);
 std::string read_file(const std::string& path);
+std::string all_of(const Fd& fd);  // without moving its offset
 void write_file(const std::string& path, std::string_view bytes);
 std::size_t files_in(const std::string& directory);
 std::size_t open_descriptors();
@@ -104,6 +107,26 @@ Fd raw_connection(const std::string& address);
 bool send_all(int fd, std::string_view bytes);
 std::string receive_some(int fd, std::size_t most);  // empty: closed, or silent for a second
 std::string frame(Header header, std::string_view meta, std::string_view body = {});
+
+// What a program is passed that asks a part of an agent for a copy on the disk, if all is to be
+// looked at again before it is read.
+template <typename Part>
+Fd passed_while_distrusted(Agent& agent, Part& part, std::string meta) {
+    Request request{.header = {}, .meta = std::move(meta), .local = true};
+    request.header.flags = kDescriptor;
+    auto handled = part.handle(request);
+    auto* work = std::get_if<Blocking>(&handled);
+    REQUIRE(work);
+    CHECK(work->lane == lane::kDisk);
+    agent.files().distrust();
+    Body body(Channel(Fd()), request.header, "");
+    Answer answer = work->run(body);
+    REQUIRE(answer.status.ok());
+    handled = part.handle(request);  // whoever asks now waits for that look
+    REQUIRE(std::get_if<Blocking>(&handled));
+    CHECK(std::get<Blocking>(handled).lane != lane::kDisk);
+    return std::move(answer.descriptor);
+}
 
 }  // namespace test
 }  // namespace holdfast

@@ -7,24 +7,12 @@
 #include <thread>
 
 #include "files/listing.hpp"
-#include "rpc/body.hpp"
-#include "store/lanes.hpp"
 #include "support.hpp"
 
 using namespace holdfast;
 using namespace holdfast::test;
 
 namespace {
-
-std::string all_of(const Fd& fd) {
-    std::string bytes;
-    char piece[64 << 10];
-    for (;;) {
-        auto got = ::pread(fd.get(), piece, sizeof piece, static_cast<off_t>(bytes.size()));
-        if (got <= 0) return bytes;
-        bytes.append(piece, static_cast<std::size_t>(got));
-    }
-}
 
 // Nodes in racks, and a directory that they share.
 struct Cluster {
@@ -189,20 +177,8 @@ TEST_CASE("a copy on the disk that was asked for is passed, though all is then t
     agent.tree().set({.tier = Tier::Disk});
     std::string bytes = random_bytes(100'000, 1), path = cluster.file("file", bytes);
     REQUIRE(cluster.ask(*cluster.nodes[0], cluster.order(path)).ok());
-    Request request{.header = {}, .meta = cluster.order(path).encode(), .local = true};
-    request.header.flags = kDescriptor;
-    auto handled = agent.tree().handle(request);
-    auto* work = std::get_if<Blocking>(&handled);
-    REQUIRE(work);
-    CHECK(work->lane == lane::kDisk);
-    agent.files().distrust();
-    Body body(Channel(Fd()), request.header, "");
-    Answer answer = work->run(body);
-    REQUIRE(answer.status.ok());
-    CHECK(all_of(answer.descriptor) == bytes);
-    handled = agent.tree().handle(request);  // whoever asks now waits for that look
-    REQUIRE(std::get_if<Blocking>(&handled));
-    CHECK(std::get<Blocking>(handled).lane != lane::kDisk);
+    Fd passed = passed_while_distrusted(agent, agent.tree(), cluster.order(path).encode());
+    CHECK(all_of(passed) == bytes);
 }
 
 TEST_CASE("nodes that believe one another to be the head end at once") {
