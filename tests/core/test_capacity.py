@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,15 @@ def test_agents_of_a_host_share_a_quarter_by_default(tmp_path: Path) -> None:
     assert capacity.resolve(12345, str(tmp_path), 4, in_memory=True) == 12345
     with pytest.raises(BadInput, match="memory_dir"):
         capacity.resolve(None, "/nowhere", 1, in_memory=True)
+
+
+def test_a_disk_tier_that_is_cut_down_leaves_room_and_shares_with_the_others(
+    tmp_path: Path,
+) -> None:
+    info = os.statvfs(tmp_path)
+    free = info.f_frsize * info.f_bavail
+    one = capacity.resolve(1 << 60, str(tmp_path), 1, in_memory=False)
+    assert 0.8 * free < one < 0.95 * free
+    four = capacity.resolve(1 << 60, str(tmp_path), 4, in_memory=False)
+    assert one == pytest.approx(4 * four, rel=0.05)
+    assert capacity.resolve(12345, str(tmp_path), 4, in_memory=False) == 12345

@@ -13,6 +13,26 @@ HOLDFAST = str(BIN / "holdfast")
 PAGES = Path(__file__).resolve().parents[2] / "docs/how-to"
 SIZES = {"HOLDFAST_MEMORY": "64 MiB", "HOLDFAST_DISK": "64 MiB"}
 
+#: Python's own customization: the agent of which `only` is true may write no large file.
+_LIMITED = """
+import os, sys
+def once():
+    try: os.mkdir({directory!r} + "/taken")
+    except FileExistsError: return False
+    return True
+if any("holdfast.agent.main" in word for word in sys.orig_argv) and {only}:
+    import resource
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+"""
+
+
+def limit_an_agent(directory: Path, only: str = "once()") -> dict[str, str]:
+    """Return what to set so that one agent cannot start, since it has no room for its table."""
+    (directory / "sitecustomize.py").write_text(
+        _LIMITED.format(directory=str(directory), only=only)
+    )
+    return {"PYTHONPATH": str(directory)}
+
 
 def run(
     *command: str,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from programs import HOLDFAST, SIZES, holdfast
+from programs import HOLDFAST, SIZES, holdfast, limit_an_agent
 
 from holdfast import config, connect
 from holdfast.cluster import processes
@@ -150,14 +152,10 @@ def test_where_no_session_is_nothing_can_be_missing() -> None:
     assert "`holdfast up` starts one" in holdfast("up", "--missing", code=3)
 
 
-def test_the_last_words_of_an_agent_are_repeated_and_none_stays() -> None:
+def test_the_last_words_of_an_agent_are_repeated_and_none_stays(tmp_path: Path) -> None:
     directory = sessions.directory(config.load().config)
-    name = f"holdfast-{os.getuid()}-{directory.name}-node-1"
-    in_the_way = os.path.join(os.environ["HOLDFAST_MEMORY_DIR"], name)
-    with open(in_the_way, "w"):
-        error = holdfast("up", "--nodes", "3", code=1)
-    os.unlink(in_the_way)
-    assert "the agent of node-1 did not start: cannot make the tier directory" in error
+    error = holdfast("up", "--nodes", "3", code=1, **limit_an_agent(tmp_path))
+    assert re.search("the agent of node-. did not start: cannot make the attribute table", error)
     assert not directory.exists()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from programs import BIN, HOLDFAST, from_page, holdfast, run
+from programs import BIN, HOLDFAST, from_page, holdfast, limit_an_agent, run
 
 from holdfast import connect
 
@@ -87,12 +87,9 @@ def test_two_hosts(place: Path, two_hosts: list[str]) -> None:
 
 
 def test_if_one_host_fails_no_agent_stays(place: Path, two_hosts: list[str]) -> None:
-    name = f"holdfast-{os.getuid()}-local-beta"
-    in_the_way = Path(os.environ["HOLDFAST_MEMORY_DIR"]) / name
-    in_the_way.touch()
-    error = run(*two_hosts, HOLDFAST, "up", code=1)
-    in_the_way.unlink()
-    assert error.count("the agent of beta did not start: cannot make the tier directory") == 1
+    limited = limit_an_agent(place, 'os.uname().nodename == "beta"')
+    error = run(*two_hosts, HOLDFAST, "up", code=1, **limited)
+    assert error.count("the agent of beta did not start: cannot make the attribute table") == 1
     assert not list(place.glob("*/holdfast-*"))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import programs
 import pytest
-from programs import BIN, HOLDFAST, from_page
+from programs import BIN, HOLDFAST, from_page, limit_an_agent
 from slurm import Slurm, missing, tasks, wait_for
 
 from holdfast.cluster import session as sessions
@@ -166,13 +166,12 @@ def test_the_batch_script_of_the_page(slurm: Slurm, tmp_path: Path) -> None:
     assert "has ended" in text
 
 
-def test_if_an_agent_cannot_start_none_stays(slurm: Slurm, job: dict[str, str]) -> None:
-    name = f"holdfast-{os.getuid()}-{directory(job).name}-node3"
-    in_the_way = Path(os.environ["HOLDFAST_MEMORY_DIR"]) / name
-    in_the_way.touch()
-    error = run(job, HOLDFAST, "up", code=1)
-    in_the_way.unlink()
-    assert "the agent of node3 did not start: cannot make the tier directory" in error
+def test_if_an_agent_cannot_start_none_stays(
+    slurm: Slurm, job: dict[str, str], tmp_path: Path
+) -> None:
+    limited = limit_an_agent(tmp_path, 'os.environ.get("SLURMD_NODENAME") == "node3"')
+    error = run(job | limited, HOLDFAST, "up", code=1)
+    assert "the agent of node3 did not start: cannot make the attribute table" in error
     assert not directory(job).exists()
     assert not slurm.processes()
 

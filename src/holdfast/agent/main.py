@@ -19,6 +19,7 @@ import msgspec
 from .. import _core
 from ..cluster import capacity, node
 from ..cluster import session as sessions
+from ..cluster.log import note
 from ..cluster.node import Place
 from ..cluster.processes import process
 from ..cluster.session import AgentFile
@@ -39,9 +40,11 @@ def main() -> None:
         node.prepare(orders, where)
     except Exception as error:
         _refuse(orders, error)
+    locks = contextlib.ExitStack()
     try:
-        core, member = _start(orders, where)
+        core, member = _start(orders, where, locks)
     except Exception as error:
+        locks.close()
         where.tiers.remove()
         node.depart(orders, where, orphaned=False)
         _refuse(orders, error)
@@ -55,6 +58,7 @@ def main() -> None:
 
         orphaned = serve(core, orders, member, wake)
     core.stop()
+    locks.close()
     where.tiers.remove()  # while our file still tells `down` of them, should we be killed
     node.depart(orders, where, orphaned)
 
@@ -67,7 +71,7 @@ def _refuse(orders: Orders, error: Exception) -> NoReturn:
     sys.exit(1)
 
 
-def _start(orders: Orders, where: Place) -> tuple[_core.Agent, Member]:
+def _start(orders: Orders, where: Place, locks: contextlib.ExitStack) -> tuple[_core.Agent, Member]:
     """Listen, and say so in the session's directory."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)  # one per client and file being sent
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -84,6 +88,9 @@ def _start(orders: Orders, where: Place) -> tuple[_core.Agent, Member]:
         config.scrub_rate,
         config.large_pages,
     )
+    locks.enter_context(tiers.held())
+    control = _core.choose_congestion_control(config.congestion)
+    note(f"TCP congestion control: {control}")
     core.publish_attributes(where.table)
     core.listen(where.socket)
     member = Member(

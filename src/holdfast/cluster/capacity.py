@@ -9,6 +9,8 @@ from ..errors import BadInput
 
 #: Without a setting, all agents of a host together take at most this share of what is there.
 _SHARE = 0.25
+#: A disk tier that is cut down to what is free leaves the rest: to logs, sessions, other programs.
+_OF_FREE_DISK = 0.9
 _GROUPS = "/proc/self/cgroup"
 _GROUP_ROOT = "/sys/fs/cgroup"
 _MEMORY = "/proc/meminfo"
@@ -29,9 +31,9 @@ def resolve(wanted: int | None, directory: str, agents: int, in_memory: bool) ->
     there = info.f_frsize * info.f_bavail
     if in_memory:
         there = min(there, memory_limit(), memory_left())
-    if wanted is not None:
-        return min(wanted, there)
-    return int(there * _SHARE / agents)
+    if wanted is None:
+        return int(there * _SHARE / agents)
+    return min(wanted, there if in_memory else int(there * _OF_FREE_DISK / agents))
 
 
 def memory_limit(groups: str = _GROUPS, root: str = _GROUP_ROOT) -> int:

@@ -21,8 +21,8 @@ from .launchers.local import Local
 from .launchers.local import start as start_one
 from .networks import Networks
 from .node import place
-from .session import Tiers
 from .starting import Started, Starter
+from .tiers import Tiers
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -12,8 +12,10 @@ from .._core import xxh3_64
 from ..config import Config
 from ..errors import BadInput, Damaged, NoSession
 from . import session as sessions
-from .session import AgentFile, Tiers
+from . import tiers
+from .session import AgentFile
 from .settings import Orders
+from .tiers import Tiers
 
 #: Ports are derived from the session's name, so that two sessions rarely meet on one.
 _FIRST_PORT, _PORTS = 20000, 30000
@@ -77,12 +79,9 @@ def place(orders: Orders) -> Place:
     name, config = orders.session.name, orders.config
     node = check_name(orders.node or own_name())
     directory = orders.directory or os.path.join(sessions.run_dir(config), name)
-    private = f"holdfast-{os.getuid()}-{name}-{node}"
     disk_dir = config.disk_dir or sessions.temporary()
-    tiers = Tiers(
-        os.path.join(config.memory_dir, private), os.path.join(disk_dir, private + "-disk")
-    )
-    return Place(node, directory, tiers)
+    key = bytes.fromhex(orders.job_key)
+    return Place(node, directory, tiers.of_agent(config.memory_dir, disk_dir, name, node, key))
 
 
 def prepare(orders: Orders, where: Place) -> None:
@@ -100,6 +99,7 @@ def prepare(orders: Orders, where: Place) -> None:
             )
     where.leave()
     where.tiers.remove()
+    tiers.sweep(os.path.dirname(where.tiers.memory_dir), os.path.dirname(where.tiers.disk_dir))
 
 
 def clear_stale(directory: str) -> bool:

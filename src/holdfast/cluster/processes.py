@@ -45,7 +45,9 @@ def start_time(pid: int) -> int | None:
         return None
     # The name, in parentheses, may itself contain any character.
     fields = text.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[19])
+    # While other threads of it end, it has its files open and their locks.
+    ended = fields[0] in "ZX" and int(fields[17]) <= 1
+    return None if ended else int(fields[19])
 
 
 def process(pid: int) -> Process:

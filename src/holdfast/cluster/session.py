@@ -27,9 +27,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..config import Config
-from ..errors import BadInput, Damaged, NoSession, Refused
+from ..errors import BadInput, Damaged, HoldfastError, NoSession, Refused
 from ..membership.view import Member
 from .processes import Process, end
+from .tiers import Tiers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,36 +63,6 @@ class Session(msgspec.Struct, frozen=True):
     tree_ttl: float
     launcher: str
     home: Home | None = None
-
-
-#: In the directory of a memory tier, the link to what lies in large pages.
-LARGE = "large"
-
-
-class Tiers(msgspec.Struct, frozen=True):
-    """Directories of one agent, to be removed if it cannot do so itself."""
-
-    memory_dir: str
-    disk_dir: str
-
-    def memory_dirs(self) -> list[str]:
-        """Return where files of the memory tier lie; the large pages go with their agent."""
-        large = os.path.join(self.memory_dir, LARGE)
-        return [self.memory_dir, large] if os.path.exists(large) else [self.memory_dir]
-
-    def in_memory(self) -> list[str]:
-        """Return the files of the memory tier."""
-        return [
-            os.path.join(place, name)
-            for place in self.memory_dirs()
-            for name in os.listdir(place)
-            if name != LARGE
-        ]
-
-    def remove(self) -> None:
-        """Remove what an agent that was killed left there."""
-        for directory in (self.memory_dir, self.disk_dir):
-            remove_tree(directory)
 
 
 class AgentFile(msgspec.Struct, frozen=True):
@@ -309,7 +280,14 @@ def _replace(path: str, content: bytes) -> None:
     """Write a file as a whole, readable by us only from its first byte on."""
     # Does not end in .json: whoever lists the directory must not take it for an agent's.
     temporary_path = f"{path}.{os.getpid()}"
-    descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    os.replace(temporary_path, path)
+    try:
+        descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(temporary_path, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary_path)
+        raise HoldfastError(
+            f"cannot write {path}: {error.strerror}; is there room? Else set another run_dir"
+        ) from None

@@ -1,0 +1,103 @@
+"""A file system that is full below the session: nobody dies of it, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.cluster import session as sessions
+from holdfast.errors import Full
+
+HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
+FILES = 400
+
+pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="mounting a small tmpfs needs root")
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A tmpfs of 64 MiB for a session, which ends with it; its path is short, as sockets need."""
+    with tempfile.TemporaryDirectory() as made:
+        mount = ["mount", "-t", "tmpfs", "-o", "size=64m,mode=700", "none", made]
+        subprocess.run(mount, check=True)
+        try:
+            yield Path(made)
+        finally:
+            down = [HOLDFAST, "down", "--set", f"run_dir={made}/run"]
+            subprocess.run(down, capture_output=True, timeout=60)
+            subprocess.run(["umount", "--lazy", made], check=True)
+
+
+def run(place: Path, *arguments: str, code: int = 0) -> str:
+    command = [HOLDFAST, arguments[0], "--set", f"run_dir={place}/run", *arguments[1:]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    return done.stdout if code == 0 else done.stderr
+
+
+def fill(place: Path) -> None:
+    """Take all that is free."""
+    free = os.statvfs(place)
+    with open(place / "rest", "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_frsize)
+    assert os.statvfs(place).f_bavail == 0
+
+
+def test_a_session_without_room_for_its_tables_is_refused(place: Path) -> None:
+    (place / "filler").write_bytes(bytes(50 << 20))
+    told = run(place, "up", "--nodes", "2", code=1)
+    assert "attribute table" in told
+    assert "21 MB" in told
+    assert "run_dir" in told
+    assert "Traceback" not in told
+    assert not os.path.exists(place / "run" / "local")
+    fill(place)
+    told = run(place, "up", "--nodes", "1", code=1)
+    assert "No space left" in told
+    assert "run_dir" in told
+
+
+def test_a_file_system_that_fills_up_ends_no_agent_and_no_program(
+    place: Path, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for number in range(FILES):
+        (data / f"{number:03}").write_bytes(b"%d." % number + bytes(4000))
+    settings = ["--set", f"disk_dir={place}", "--set", "file_settled=0 s", "--disk", "10 GB"]
+    run(place, "up", "--nodes", "2", *settings)
+    directory = place / "run" / "local"
+    agents = sessions.agents(directory)
+    with holdfast.connect(run_dir=f"{place}/run") as job:
+        for tier in ("memory", "disk"):
+            job.objects.put(tier, tier.encode() * 1000, copies=2, tier=tier)
+        fill(place)
+        with pytest.raises(Full):
+            job.objects.put("more", bytes(1 << 20), copies=2, tier="disk")
+        job.objects.put("other", b"memory" * 1000, copies=2)
+
+        expected = b"".join(path.read_bytes() for path in sorted(data.iterdir()))
+        read = f'exec cat "{data}"/*'
+        command = [HOLDFAST, "run", "--set", f"run_dir={place}/run", "--root", str(data), "--"]
+        # Also a table that an agent which did not start has left: of its size, and with holes.
+        holey = directory / "holey.attributes"
+        with open(holey, "wb") as file:
+            file.truncate(os.stat(directory / "node-0.attributes").st_size)
+        for table in ((), ("env", f"HOLDFAST_SHIM_TABLE={holey}")):
+            for _ in range(2):
+                done = subprocess.run(
+                    [*command, *table, "bash", "-c", read], capture_output=True, timeout=120
+                )
+                assert (done.returncode, done.stderr) == (0, b"")
+                assert done.stdout == expected
+        assert all(agent.process.running for agent in agents)
+        for tier in ("memory", "disk"):
+            assert job.objects.get(tier) == tier.encode() * 1000
+        assert job.objects.get("other") == b"memory" * 1000
