@@ -6,6 +6,7 @@
 #include <nanobind/stl/unique_ptr.h>
 
 #include "base/fault.hpp"
+#include "base/log.hpp"
 #include "python/bind.hpp"
 #include "python/convert.hpp"
 #include "python/raise.hpp"
@@ -24,6 +25,7 @@ nb::dict tier_status(Store& store, Tier tier) {
     status["occupied"] = usage.occupied;
     status["reserved"] = usage.reserved;
     status["capacity"] = usage.capacity;
+    status["condemned"] = static_cast<std::uint64_t>(usage.condemned);
     return status;
 }
 
@@ -56,6 +58,8 @@ nb::dict counters(Agent& agent) {
     all["file_failures"] = opening.failures.load();
     all["file_not_cached"] = files.not_cached.load();
     all["file_changed"] = files.changed.load();
+    all["file_spilled"] = store.spilled.load();
+    all["file_no_room"] = files.no_room.load();
     all["tree_hits"] = tree.hits.load();
     all["tree_misses_file"] = tree.files.load();
     all["tree_misses_listing"] = tree.listings.load();
@@ -98,6 +102,18 @@ void bind_agent(nb::module_& module) {
         nb::sig("def status_codes() -> dict[str, int]"),
         "Numbers of the failures on the wire, by the name of their exception.");
 
+    module.def(
+        "log_warning",
+        [](nb::handle text) {
+            // Also of what no encoding has: a log must never be what fails.
+            auto bytes = nb::steal<nb::bytes>(
+                PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
+            if (!bytes.is_valid()) throw nb::python_error();
+            log_warning({bytes.c_str(), bytes.size()});
+        },
+        "text"_a, nb::sig("def log_warning(text: str) -> None"),
+        "Write a line to the log, which takes only so many in a second.");
+
     nb::class_<Agent> agent(module, "Agent", "Store and server of one node.");
     agent
         .def(nb::new_([](const nb::bytes& job_key, const std::string& memory_dir,
@@ -128,7 +144,8 @@ void bind_agent(nb::module_& module) {
             [](Agent& self) -> nb::object {
                 auto call = self.calls().next();
                 if (!call) return nb::none();
-                return nb::make_tuple(call->id, call->service, call->method,
+                // A name that is no text names nothing: whoever sent it is told so.
+                return nb::make_tuple(call->id, text_of(call->service), text_of(call->method),
                                       as_bytes(call->message));
             },
             nb::sig("def next_call(self) -> tuple[int, str, str, bytes] | None"),

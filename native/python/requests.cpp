@@ -1,6 +1,8 @@
-// The part of holdfast._core.Agent that speaks with other agents: nothing here waits for them.
+// The part of holdfast._core.Agent that speaks with other agents: nothing here waits for them
+// but `call`, which is not for the loop.
 #include "store/requests.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -55,7 +57,7 @@ void bind_requests(nb::class_<Agent>& agent) {
             "set_placement",
             [](Agent& self, const Ring& ring, std::vector<std::uint64_t> numbers,
                std::vector<std::string> addresses, std::uint64_t identity,
-               std::vector<std::string> racks) {
+               std::vector<std::string> racks, std::optional<Ring> with_lost) {
                 if (racks.empty()) racks.resize(numbers.size());
                 for (std::size_t count : {numbers.size(), addresses.size(), racks.size()})
                     if (count != ring.nodes().size())
@@ -64,16 +66,17 @@ void bind_requests(nb::class_<Agent>& agent) {
                                                          " nodes of the ring; each has one"));
                 unlocked([&] {
                     self.set_placement(ring, std::move(numbers), std::move(addresses), identity,
-                                       std::move(racks));
+                                       std::move(racks), std::move(with_lost));
                 });
             },
             "ring"_a, "numbers"_a, "addresses"_a, "identity"_a,
-            "racks"_a = std::vector<std::string>(),
+            "racks"_a = std::vector<std::string>(), "with_lost"_a = nb::none(),
             nb::sig("def set_placement(self, ring: Ring, numbers: collections.abc.Sequence[int], "
                     "addresses: collections.abc.Sequence[str], identity: int, racks: "
-                    "collections.abc.Sequence[str] = ()) -> None"),
+                    "collections.abc.Sequence[str] = (), with_lost: Ring | None = None) -> None"),
             "Where objects belong from now on: numbers[i] is the member on ring.nodes[i],\n"
-            "addresses[i] is where it lives and racks[i] its rack; without racks all share one.")
+            "addresses[i] is where it lives and racks[i] its rack; without racks all share one.\n"
+            "`with_lost` is the ring with the nodes on it whose members were lost, if any.")
         .def(
             "beat", [](Agent& self) { self.presence().beat(); },
             "The Python loop is alive; answers to probes tell how long ago that was.")
@@ -104,6 +107,20 @@ void bind_requests(nb::class_<Agent>& agent) {
             },
             "ticket"_a, "address"_a, "service"_a, "method"_a, "message"_a, "deadline"_a,
             "Call a service of another agent. Ends as an event `reply` or `failed`.")
+        .def(
+            "call",
+            [](Agent& self, const std::string& address, const std::string& service,
+               const std::string& method, const nb::bytes& message, double deadline) {
+                std::string body = as_string(message);
+                Question question{
+                    .op = Op::Call, .meta = CallMessage{service, method}.encode(), .body = body};
+                auto reply = unlocked([&] {
+                    return self.peers().ask_text(address, question, as_duration(deadline));
+                });
+                return as_bytes(value_or_raise(reply));
+            },
+            "address"_a, "service"_a, "method"_a, "message"_a, "deadline"_a,
+            "Call a service of another agent and wait for the answer: not for the agent's loop.")
         .def(
             "pull",
             [](Agent& self, std::uint64_t ticket, const nb::bytes& key, std::string source,

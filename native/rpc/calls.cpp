@@ -33,6 +33,13 @@ Result<std::string> Calls::ask(std::string service, std::string method, std::str
     return result;
 }
 
+void Calls::tell(std::string service, std::string method, std::string message) {
+    std::lock_guard lock(mutex_);
+    if (closed_) return;
+    queue_.push_back({next_id_++, std::move(service), std::move(method), std::move(message)});
+    ::eventfd_write(ready_.get(), 1);
+}
+
 std::optional<Calls::Call> Calls::next() {
     std::lock_guard lock(mutex_);
     if (queue_.empty()) {

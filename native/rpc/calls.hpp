@@ -24,6 +24,9 @@ class Calls {
     Result<std::string> ask(std::string service, std::string method, std::string message,
                             Duration patience);
 
+    // A call of our own that nobody waits for.
+    void tell(std::string service, std::string method, std::string message);
+
     struct Call {
         std::uint64_t id;
         std::string service, method, message;

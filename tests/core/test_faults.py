@@ -301,7 +301,7 @@ def test_a_tier_removed_underneath_is_said(pages: str) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="mounting a small read-only tmpfs needs root")
-def test_a_full_or_read_only_file_system_underneath_is_said(tmp_path: Path) -> None:
+def test_a_full_file_system_is_said_and_a_read_only_one_replaced_by_memory(tmp_path: Path) -> None:
     import subprocess
 
     small = tmp_path / "small"
@@ -318,9 +318,10 @@ def test_a_full_or_read_only_file_system_underneath_is_said(tmp_path: Path) -> N
                 job.objects.put("key", b"x" * 500_000, copies=1, tier="disk")
             job.objects.put("key", b"x" * 100_000, copies=1, tier="disk")
             subprocess.run(["mount", "-o", "remount,ro", str(small)], check=True)
-            with pytest.raises(errors.Damaged, match="Read-only"):
-                job.objects.put("other", b"x" * 100_000, copies=1, tier="disk")
-            assert job.objects.get("key") == b"x" * 100_000
+            job.objects.put("other", b"y" * 100_000, copies=1, tier="disk")
+            assert job.objects.stat("other").tier == "memory"  # the disk takes nothing any more
+            assert job.objects.get("other") == b"y" * 100_000
+            assert job.objects.get("key") == b"x" * 100_000  # what it has can still be read
             subprocess.run(["mount", "-o", "remount,rw", str(small)], check=True)
     finally:
         subprocess.run(["umount", str(small)], check=True)

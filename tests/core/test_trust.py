@@ -104,6 +104,14 @@ def test_a_run_dir_that_others_can_write_is_refused(tmp_path: Path) -> None:
         sessions.make_private(tmp_path)
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="directories of other users need root")
+def test_a_run_dir_of_another_user_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o700)
+    os.chown(tmp_path, 65534, 65534)
+    with pytest.raises(errors.Refused, match=r"directory of yours .* set another run_dir"):
+        sessions.make_private(tmp_path)
+
+
 def test_the_session_keeps_its_files_to_itself(cluster: holdfast.LocalCluster) -> None:
     job = cluster.connect()
     job.objects.put("key", b"x" * 100_000, copies=4)

@@ -33,7 +33,7 @@ class Control:
         if method == "view":
             return msgspec.msgpack.encode(self._view(_decode(message, type=ViewRequest)))
         if method == "join":
-            self._members.join(view.decode(message))
+            self._members.join(view.read(message))
             return self._members.view.encode()
         if method == "doubt":
             self._members.doubt(_decode(message, type=int))
@@ -56,7 +56,7 @@ class Control:
             members.me.number,
             os.getpid(),
             self._core.tiers(),
-            self._core.counters(),
+            self._core.counters() | members.trouble.counters,
             members.restore_status(),
             members.view.identity,
             members.detection(),

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from .. import _core
 from ..restoring.holdings import Held
 
+#: By their numbers.
+TIERS = {tier.value: tier for tier in (_core.Tier.MEMORY, _core.Tier.DISK)}
+
 
 class CoreHoldings:
     """Passes on to the core; objects come back as plain structs that can travel."""
@@ -17,6 +20,8 @@ class CoreHoldings:
         self.short = core.short
         self.buckets_with = core.buckets_with
         self.trim = core.trim
+        self.move_aside = core.move_aside
+        self.keys = core.keys
         self.dropped_digest = core.dropped_digest
         self.dropped_buckets = core.dropped_buckets
         self.dropped_in = core.dropped_in
@@ -30,6 +35,10 @@ class CoreHoldings:
         """Look for one object."""
         found = self._core.held(key)
         return None if found is None else _held(found)
+
+    def has_room(self, held: Held) -> bool:
+        """Tell whether an object would find room here at this moment."""
+        return self._core.has_room(TIERS[held.tier], held.size)
 
     def strays(self, limit: int, after: bytes) -> list[Held]:
         """List objects that we hold and do not own."""

@@ -9,6 +9,7 @@ import time
 import msgspec
 
 from .. import _core
+from ..cluster.log import note
 from ..cluster.messages import AgentStatus
 from ..cluster.settings import Orders
 from ..membership.view import Member
@@ -16,6 +17,7 @@ from .control import Control
 from .faults import Faults
 from .members import Members
 from .services import Services, offered
+from .trouble import Trouble
 
 #: An agent that nobody introduces to the others ends, in seconds.
 _JOIN_WITHIN = 60.0
@@ -31,8 +33,9 @@ def serve(core: _core.Agent, orders: Orders, member: Member, wake: int) -> bool:
         nonlocal stopping
         stopping = True
 
-    members = Members(core, member, orders.config)
-    services = Services()
+    trouble = Trouble()
+    members = Members(core, member, orders.config, trouble)
+    services = Services(trouble)
     control = Control(core, members, stop)
     services.register(control)
     services.register(members)
@@ -56,7 +59,10 @@ def serve(core: _core.Agent, orders: Orders, member: Member, wake: int) -> bool:
             services.answer_waiting(core)
         members.take_events()  # an expected answer to a probe makes nothing readable
         if not members.until_tick():
-            members.tick()
+            try:
+                members.tick()
+            except Exception as error:  # the next one may do
+                trouble.failure("what is due once a period", error)
     for descriptor in (wake, *([sys.stdin.fileno()] if orders.lifeline else ())):
         poll.unregister(descriptor)
     members.leave()
@@ -83,7 +89,7 @@ def _offer_metrics(orders: Orders, member: Member) -> None:
     try:
         metrics.serve(port, text)
     except OSError as error:
-        print(f"no metrics on port {port}: {error.strerror}", file=sys.stderr, flush=True)
+        note(f"no metrics on port {port}: {error.strerror}")
 
 
 def _write_metrics(path: str, control: Control) -> None:
@@ -94,4 +100,4 @@ def _write_metrics(path: str, control: Control) -> None:
         with open(path.replace("{node}", status.node), "w") as file:
             file.write(metrics.render(status))
     except OSError as error:
-        print(f"no metrics in {path}: {error.strerror}", file=sys.stderr, flush=True)
+        note(f"no metrics in {path}: {error.strerror}")

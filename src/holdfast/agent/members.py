@@ -16,14 +16,15 @@ from .. import _core
 from ..config import Config
 from ..errors import BadInput
 from ..membership import events as swim
-from ..membership.owners import Owners
+from ..membership.owners import Owners, lost_nodes
 from ..membership.swim import LONGEST_SLEEP, Swim
-from ..membership.view import Entry, Member, View, decode, encode
+from ..membership.view import UNREADABLE, Entry, Member, View, encode, read
 from ..restoring import restorer as restoring
 from ..restoring.asking import Ask, MergeViews
 from ..restoring.messages import Reply, Request
 from ..restoring.restorer import Pull, Restorer, RestoreStatus
-from .holdings import CoreHoldings
+from .holdings import TIERS, CoreHoldings
+from .trouble import Trouble
 
 _REQUEST = msgspec.msgpack.Decoder(Request)
 _REPLY = msgspec.msgpack.Decoder(Reply)
@@ -32,7 +33,8 @@ _encode = msgspec.msgpack.encode
 _AT_ONCE = 10
 #: Errors of a pull whose object is not to be had any more.
 _GONE = ("NotFound", "Dropped")
-_TIERS = {tier.value: tier for tier in (_core.Tier.MEMORY, _core.Tier.DISK)}
+#: Takes how a request ended: the name of the event, and what came with it.
+_Then = Callable[[str, tuple[Any, ...]], None]
 
 
 class Members:
@@ -40,8 +42,9 @@ class Members:
 
     name = "restoring"
 
-    def __init__(self, core: _core.Agent, me: Member, settings: Config) -> None:
+    def __init__(self, core: _core.Agent, me: Member, settings: Config, trouble: Trouble) -> None:
         self.me = me
+        self.trouble = trouble
         self.changes = 0  # of the view; clients ask again only when it has grown
         self.joined = False
         self._core = core
@@ -56,11 +59,13 @@ class Members:
             _AT_ONCE * settings.probe_period,
         )
         self._identity = 0
+        self._lost: frozenset[str] = frozenset()
         self.incarnation = 0
         self._news: list[Entry] = []  # that answers to probes carry
         self._next_ticket = 0
         self._ticks = 0
-        self._waiting: dict[int, Callable[[str, tuple[Any, ...]], None]] = {}
+        self._waiting: dict[int, _Then] = {}
+        self._unsent: dict[int, Exception] = {}  # of those, requests that the core did not take
         # Not all at the same moment, although they were all started at once.
         self._next_tick = time.monotonic() + self._rng.random() * settings.probe_period
         core.set_files(
@@ -79,6 +84,7 @@ class Members:
             settings.file_deadline,
             settings.deadline,
         )
+        self._trust_files()
         core.set_self(me.number)
         self._place()
 
@@ -97,26 +103,45 @@ class Members:
         """Do what is done once a period."""
         now = time.monotonic()
         period = self.settings.probe_period
-        if now - self._next_tick > LONGEST_SLEEP * period:
-            self._core.distrust_files()  # we were stopped, and nobody could tell us of changes
+        self._trust_files()
         self._next_tick = now + period
-        self._core.beat()
         self._membership(swim.Tick(), now)
+        self._core.beat()  # only now: a loop that fails each time is as good as stuck
         self._ticks += 1
         if self._restorer.busy or self._ticks % restoring.RESTING == 0:
             self._restoring(restoring.Tick(), now)
 
     def take_events(self) -> None:
-        """Take all that the core has to tell."""
+        """Take all that the core has to tell; whatever is wrong with one is nothing to others."""
         while (event := self._core.next_event()) is not None:
-            if event[0] == "heard":
-                _, identity, sender, news = event
-                entries = decode(news) if news else []
+            try:
+                self._take(event)
+            except Exception as error:
+                self.trouble.failure(f"taking what was {event[0]}", error)
+        while self._unsent:
+            ticket, why = self._unsent.popitem()
+            try:
+                self._waiting.pop(ticket)("failed", ("HoldfastError", repr(why)))
+            except Exception as error:
+                self.trouble.failure("giving up a request", error)
+
+    def _take(self, event: tuple[Any, ...]) -> None:
+        if event[0] == "heard":
+            _, identity, sender, news = event
+            entries = self._read_news(news, "the news of a probe")
+            if entries is not None:
                 self._membership(swim.Heard(entries, identity, sender), time.monotonic())
-            elif event[0] == "doubted":
-                self.doubt(event[1])
-            else:
-                self._waiting.pop(event[1])(event[0], event[2:])
+        elif event[0] == "doubted":
+            self.doubt(event[1])
+        else:
+            self._waiting.pop(event[1])(event[0], event[2:])
+
+    def _read_news(self, message: bytes, what: str) -> list[Entry] | None:
+        try:
+            return read(message) if message else []
+        except UNREADABLE as error:
+            self.trouble.ill_formed(what, error)
+            return None
 
     def join(self, entries: list[Entry]) -> None:
         """Merge what a launcher, a client or another member knows."""
@@ -168,14 +193,25 @@ class Members:
                     self._merge_with(target)
                 case swim.Changed():
                     changed = True
-        if self._swim.news is not self._news:
-            self._news = self._swim.news
-            self._core.set_news(encode(self._news) if self._news else b"")
         if changed:
             self.changes += 1
             self._was_away()
-            if self.view.identity != self._identity:
-                self._place()
+        # Of some who came and died we may not have heard while they lived.
+        if self.view.identity != self._identity or (
+            changed and lost_nodes(self.view) != self._lost
+        ):
+            self._place()
+        if self._swim.news is not self._news:
+            self._news = self._swim.news
+            self._core.set_news(encode(self._news) if self._news else b"")
+
+    def _trust_files(self) -> None:
+        """Let copies be used until the next tick is long due.
+
+        Nobody could tell us of changes then: we were stopped, or the host slept, during which
+        `time.monotonic` stands still. The core has a clock that goes on.
+        """
+        self._core.trust_files((LONGEST_SLEEP + 1) * self.settings.probe_period)
 
     def _was_away(self) -> None:
         """Files may have changed while we were taken for dead and told nothing."""
@@ -186,40 +222,48 @@ class Members:
 
     def _place(self) -> None:
         """Put who lives now into force."""
-        self._identity = self.view.identity
         owners = Owners(self.view, self.settings.virtual_nodes)
         self._core.set_placement(
-            owners.ring, owners.numbers, owners.addresses, owners.identity, owners.racks
+            owners.ring,
+            owners.numbers,
+            owners.addresses,
+            owners.identity,
+            owners.racks,
+            owners.with_lost,
         )
+        self._identity, self._lost = owners.identity, owners.lost
         self._restoring(restoring.Viewed(owners, self.view.live()), time.monotonic())
 
     def _probe(self, probe: swim.Probe) -> None:
         def answered(kind: str, result: tuple[Any, ...]) -> None:
             if not probe.ticket:
                 return
-            if kind == "failed":
-                event: swim.Event = swim.Failed(probe.ticket)
-            else:
+            event: swim.Event = swim.Failed(probe.ticket)
+            if kind == "answered":
                 age_ms, identity, news = result
-                entries = decode(news) if news else []
-                event = swim.Answered(probe.ticket, entries, identity, age_ms / 1000)
+                entries = self._read_news(news, f"the answer of {probe.target.node} to a probe")
+                if entries is not None:
+                    event = swim.Answered(probe.ticket, entries, identity, age_ms / 1000)
             self._membership(event, time.monotonic())
 
         via = probe.via.address if probe.via else ""
-        news = encode(probe.news) if probe.news else b""
-        self._core.probe(
-            self._ticket(answered),
-            probe.target.address,
-            via,
-            news,
-            probe.deadline,
-            member=probe.target.number,
-        )
+
+        def begin(ticket: int) -> None:
+            news = encode(probe.news) if probe.news else b""
+            target = probe.target
+            self._core.probe(
+                ticket, target.address, via, news, probe.deadline, member=target.number
+            )
+
+        self._begin(begin, answered)
 
     def _merge_with(self, member: Member) -> None:
         def answered(kind: str, result: tuple[Any, ...]) -> None:
-            if kind == "reply":
-                self._membership(swim.Exchanged(decode(result[0])), time.monotonic())
+            if kind != "reply":
+                return
+            entries = self._read_news(result[0], f"the view of {member.node}")
+            if entries is not None:
+                self._membership(swim.Exchanged(entries), time.monotonic())
 
         self._send(member, "agent", "join", self.view.encode(), answered)
 
@@ -227,17 +271,21 @@ class Members:
         for instruction in self._restorer.step(event, now, self._rng):
             match instruction:
                 case Ask(ticket, member, request):
-                    self._send(member, self.name, "ask", _encode(request), self._replied(ticket))
+                    then = self._replied(ticket, member)
+                    self._send(member, self.name, "ask", _encode(request), then)
                 case MergeViews(member):
                     self._merge_with(member)
                 case Pull():
                     self._pull(instruction)
 
-    def _replied(self, ticket: int) -> Callable[[str, tuple[Any, ...]], None]:
+    def _replied(self, ticket: int, member: Member) -> _Then:
         def answered(kind: str, result: tuple[Any, ...]) -> None:
             event: restoring.Event = restoring.Failed(ticket)
             if kind == "reply":
-                event = restoring.Replied(ticket, _REPLY.decode(result[0]))
+                try:
+                    event = restoring.Replied(ticket, _REPLY.decode(result[0]))
+                except UNREADABLE as error:
+                    self.trouble.ill_formed(f"a reply of {member.node} about copies", error)
             self._restoring(event, time.monotonic())
 
         return answered
@@ -250,27 +298,30 @@ class Members:
                 event = restoring.Failed(pull.ticket, gone=result[0] in _GONE)
             self._restoring(event, time.monotonic())
 
-        self._core.pass_point("restore")
-        self._core.pull(
-            self._ticket(answered),
-            pull.held.key,
-            pull.source.address,
-            _TIERS[pull.held.tier],
-            self.settings.deadline,
-        )
+        def begin(ticket: int) -> None:
+            held = pull.held
+            self._core.pass_point("restore")
+            self._core.pull(
+                ticket, held.key, pull.source.address, TIERS[held.tier], self.settings.deadline
+            )
 
-    def _send(
-        self,
-        member: Member,
-        service: str,
-        method: str,
-        message: bytes,
-        then: Callable[[str, tuple[Any, ...]], None],
-    ) -> None:
+        self._begin(begin, answered)
+
+    def _send(self, member: Member, service: str, method: str, message: bytes, then: _Then) -> None:
         deadline = self.settings.deadline
-        self._core.ask(self._ticket(then), member.address, service, method, message, deadline)
 
-    def _ticket(self, then: Callable[[str, tuple[Any, ...]], None]) -> int:
+        def begin(ticket: int) -> None:
+            self._core.ask(ticket, member.address, service, method, message, deadline)
+
+        self._begin(begin, then)
+
+    def _begin(self, request: Callable[[int], None], then: _Then) -> None:
+        """Begin a request under a new ticket; `then` is called in any case, and never at once."""
         self._next_ticket += 1
-        self._waiting[self._next_ticket] = then
-        return self._next_ticket
+        ticket = self._next_ticket
+        self._waiting[ticket] = then
+        try:
+            request(ticket)
+        except Exception as error:
+            self._unsent[ticket] = error
+            self.trouble.failure("a request to another member", error)

@@ -22,7 +22,7 @@ def render(status: AgentStatus) -> str:
             lines += _family(name, "gauge", [(label, value)])
         else:
             lines += _family(name, "counter", [(label, value)])
-    for name in ("objects", "bytes", "occupied", "reserved", "capacity"):
+    for name in ("objects", "bytes", "occupied", "reserved", "capacity", "condemned"):
         samples = [(f'{label},tier="{tier}"', usage[name]) for tier, usage in status.tiers.items()]
         lines += _family(f"tier_{name}", "gauge", samples)
     states = [(f'{label},state="{state}"', count) for state, count in status.members.items()]

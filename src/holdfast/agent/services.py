@@ -9,7 +9,8 @@ from typing import Protocol
 
 from .. import _core
 from ..errors import BadInput, HoldfastError
-from ..membership.view import Member
+from ..membership.view import UNREADABLE, Member
+from .trouble import Trouble
 
 #: Services that lie above the agent: module and class, made with the core and the agent's member.
 _OFFERED = (("holdfast.files.service", "FilesService"),)
@@ -38,8 +39,9 @@ def offered(core: _core.Agent, member: Member) -> Iterator[Service]:
 class Services:
     """The services of an agent, and the loop's work of answering calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, trouble: Trouble) -> None:
         self._services: dict[str, Service] = {}
+        self._trouble = trouble
 
     def register(self, service: Service) -> None:
         """Offer `service` under its name."""
@@ -49,7 +51,9 @@ class Services:
         """Answer all calls that wait; a failure of one is its caller's, not the agent's."""
         while (call := core.next_call()) is not None:
             number, name, method, message = call
-            _answer(core, number, f"{name}.{method}", partial(self._handle, name, method, message))
+            self._answer(
+                core, number, f"{name}.{method}", partial(self._handle, name, method, message)
+            )
 
     def _handle(self, name: str, method: str, message: bytes) -> bytes | Later:
         service = self._services.get(name)
@@ -57,17 +61,31 @@ class Services:
             raise BadInput(f"this agent has no service {name!r}")
         return service.handle(method, message)
 
+    def _answer(
+        self, core: _core.Agent, number: int, what: str, work: Callable[[], bytes | Later]
+    ) -> None:
+        try:
+            answer = work()
+            if isinstance(answer, bytes):
+                core.answer(number, answer)
+                return
+            from threading import Thread  # noqa: PLC0415 - slow to import, and rarely needed
 
-def _answer(core: _core.Agent, number: int, what: str, work: Callable[[], bytes | Later]) -> None:
-    try:
-        answer = work()
-        if isinstance(answer, bytes):
-            core.answer(number, answer)
-            return
-        from threading import Thread  # noqa: PLC0415 - takes long to import, and is rarely needed
+            Thread(target=self._answer, args=(core, number, what, answer), daemon=True).start()
+        except HoldfastError as error:
+            _refuse(core, number, type(error).__name__, str(error))
+        except UNREADABLE as error:
+            self._trouble.ill_formed(f"a message to {what}", error)
+            _refuse(
+                core,
+                number,
+                "BadInput",
+                f"the message to {what} cannot be read ({error}); versions may differ",
+            )
+        except Exception as error:
+            self._trouble.failure(what, error)
+            _refuse(core, number, "HoldfastError", f"{what} failed: {error!r}")
 
-        Thread(target=_answer, args=(core, number, what, answer), daemon=True).start()
-    except HoldfastError as error:
-        core.fail(number, type(error).__name__, str(error))
-    except Exception as error:
-        core.fail(number, "HoldfastError", f"{what} failed: {error!r}")
+
+def _refuse(core: _core.Agent, number: int, kind: str, reason: str) -> None:
+    core.fail(number, kind, reason.encode(errors="backslashreplace").decode())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -22,7 +22,7 @@ class Arm(msgspec.Struct, frozen=True):
 
     stage: str
     action: str
-    after: int = 1
+    after: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 1
 
 
 def arm(client: Client, socket: str, wanted: Arm, deadline: float) -> None:

@@ -17,6 +17,12 @@ from ..errors import BadInput
 
 #: The role of members that own no objects.
 SPARE = "spare"
+#: What reading a message raises that somebody else has written wrong.
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+# News of several members must fit into a probe.
+_Text = Annotated[str, msgspec.Meta(max_length=255)]
+_Number = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class State(IntEnum):
@@ -30,22 +36,22 @@ class State(IntEnum):
 class Member(msgspec.Struct, frozen=True, omit_defaults=True):
     """One life of one node's agent; a restart is a new member."""
 
-    node: str
-    number: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]  # drawn at random at the start
-    started: int  # nanoseconds since the epoch
-    address: str  # for other nodes
-    socket: str  # for processes on its host
+    node: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+    number: _Number  # drawn at random at the start
+    started: _Number  # nanoseconds since the epoch
+    address: _Text  # for other nodes
+    socket: _Text  # for processes on its host
     pid: int
-    role: str = "compute"  # or staging, or spare
-    host: str = ""
-    rack: str = ""
+    role: _Text = "compute"  # or staging, or spare
+    host: _Text = ""
+    rack: _Text = ""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
     """What is known of a member; the greater (incarnation, state) wins."""
 
     member: Member
-    incarnation: Annotated[int, msgspec.Meta(ge=0)]  # only the member itself raises it
+    incarnation: _Number  # only the member itself raises it
     state: State
 
 
@@ -58,11 +64,16 @@ def encode(entries: list[Entry]) -> bytes:
     return _encoder.encode(entries)
 
 
+def read(message: bytes) -> list[Entry]:
+    """Read entries from a message; raise something of `UNREADABLE` if it has none."""
+    return _decoder.decode(message)
+
+
 def decode(message: bytes) -> list[Entry]:
     """Read entries from a message."""
     try:
-        return _decoder.decode(message)
-    except msgspec.DecodeError as error:
+        return read(message)
+    except UNREADABLE as error:
         raise BadInput(
             f"the message is not a list of members ({error}); versions may differ"
         ) from None
