@@ -11,6 +11,7 @@
 #include "python/convert.hpp"
 #include "python/raise.hpp"
 #include "python/receive.hpp"
+#include "rpc/congestion.hpp"
 #include "store/remote.hpp"
 
 namespace nb = nanobind;
@@ -37,6 +38,14 @@ bool python_signal() {
 }  // namespace
 
 void bind_client(nb::module_& module) {
+    module.def(
+        "choose_congestion_control",
+        [](const std::string& wanted) {
+            auto name = choose_congestion_control(wanted);
+            return value_or_raise(name);
+        },
+        "wanted"_a,
+        "Choose that of this process's TCP connections: auto, system or a name. Returns the name.");
     interrupted = python_signal;
 
     nb::enum_<Tier>(module, "Tier", "Where an object lies on a node.")

@@ -8,6 +8,8 @@
 #include <charconv>
 #include <cstddef>
 
+#include "rpc/congestion.hpp"
+
 namespace holdfast {
 namespace {
 
@@ -87,7 +89,10 @@ Result<Fd> listen_on(const Address& address) {
     Fd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!fd) return system_failure(Code::HoldfastError, "no socket for " + address.text, errno);
     int on = 1;
-    if (!address.is_unix()) ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (!address.is_unix()) {
+        ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        set_congestion_control(fd.get());
+    }
     if (::bind(fd.get(), address.get(), address.size) != 0 || ::listen(fd.get(), 512) != 0) {
         Code code = errno == EADDRINUSE ? Code::Busy : Code::HoldfastError;
         return system_failure(code, "cannot listen on " + address.text, errno);

@@ -13,6 +13,7 @@
 
 #include "base/passing.hpp"
 #include "rpc/auth.hpp"
+#include "rpc/congestion.hpp"
 
 namespace holdfast {
 
@@ -98,6 +99,7 @@ Status Channel::limit(int option, Duration& set, Duration stall) {
 Result<Channel> Channel::open(const Address& address) {
     Fd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!fd) return system_failure(Code::Unavailable, "no socket", errno);
+    if (!address.is_unix()) set_congestion_control(fd.get());
     return Channel(std::move(fd));
 }
 

@@ -274,8 +274,10 @@ bool Connection::read_window(const FileSlice& slice, std::uint64_t limit, int fl
     iovec part{out.window.data(), out.window.size()};
     auto got = ::preadv2(slice.file->get(), &part, 1,
                          static_cast<off_t>(slice.offset + out.body_sent), flags);
+    int error = got < 0 ? errno : 0;
     out.window.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
     if (got < 0 && flags != 0) return false;
+    if (error != 0 && slice.unreadable) slice.unreadable(error);
     out.body_sent += out.window.size();
     return true;
 }

@@ -35,6 +35,8 @@ struct FileSlice {
     std::uint64_t offset = 0;
     std::uint64_t size = 0;
     bool may_block = false;
+    // Told of an error of reading, on a thread that may block; may be empty.
+    std::function<void(int error)> unreadable = {};
 };
 
 // A file that is served while it is still being written. Thread-safe.
@@ -46,7 +48,6 @@ class Growing {
         std::uint64_t bytes = 0;  // that may be sent
         bool ended = false;
         bool failed = false;
-        bool changed = false;   // its source did, while it was read
         std::uint32_t crc = 0;  // once it ended well
     };
     virtual Progress progress() const = 0;

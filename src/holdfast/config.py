@@ -47,6 +47,7 @@ class Config(msgspec.Struct, frozen=True):
     port: int
     role: str
     rack: str
+    congestion: str
     scrub_rate: int
     virtual_nodes: int
     deadline: float
@@ -208,6 +209,9 @@ SETTINGS: dict[str, Setting] = {
     "port": Setting("0", _count, "first port to try; 0: derived from the session's name"),
     "role": Setting("compute", parse_role, "what agents are for: compute, staging or spare"),
     "rack": Setting("", _text, "what an agent's host shares with its neighbours: a label"),
+    "congestion": Setting(
+        "auto", _text, "that of TCP connections; auto: the system's unless it is BBR"
+    ),
     "scrub_rate": Setting("16 MiB/s", lambda v: int(parse_rate(v)), "how fast copies are re-read"),
     "virtual_nodes": Setting("100", _positive, "points of a node on the hash ring"),
     "deadline": Setting("2 s", _positive_time, "silence after which an agent counts as failed"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from .._core import choose_congestion_control
 from ..config import Config
 from ..errors import BadInput, HoldfastError, NoSession, TryAgain
 from ..membership import view as views
@@ -27,6 +28,7 @@ class Peers:
 
     def __init__(self, directory: Path, config: Config, node: str = "") -> None:
         wanted = node or config.node
+        choose_congestion_control(config.congestion)
         contacts = Contacts(directory, config.deadline)
         view = contacts.view(wanted or own_name())
         names = [member.node for member in view.live()]
