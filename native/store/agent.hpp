@@ -37,6 +37,7 @@ class Agent {
     Store& store() { return *store_; }
     Presence& presence() { return presence_; }
     Requests& requests() { return requests_; }
+    Client& peers() { return peers_; }
     Events& events() { return events_; }
     const Operations& operations() const { return operations_; }
     Files& files() { return operations_.files(); }
@@ -52,9 +53,10 @@ class Agent {
     }
     void set_placement(Ring ring, std::vector<std::uint64_t> numbers,
                        std::vector<std::string> addresses, std::uint64_t identity,
-                       std::vector<std::string> racks = {}) {
+                       std::vector<std::string> racks = {},
+                       std::optional<Ring> with_lost = std::nullopt) {
         presence_.set_placement(std::move(ring), std::move(numbers), std::move(addresses), identity,
-                                std::move(racks));
+                                std::move(racks), std::move(with_lost));
         store_->place(presence_.placement());
     }
 

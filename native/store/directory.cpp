@@ -66,12 +66,16 @@ TierDirectory::TierDirectory(TierDirectory&& other) noexcept
 
 TierDirectory::~TierDirectory() {
     if (!fd_) return;
+    struct stat own{}, there{};
+    // Whoever starts after us may have made one of that name by now.
+    bool ours = ::fstat(fd_.get(), &own) == 0 && ::lstat(path_.c_str(), &there) == 0 &&
+                own.st_ino == there.st_ino && own.st_dev == there.st_dev;
     // Takes no further descriptor: there may be none left.
     if (DIR* list = ::fdopendir(fd_.release())) {
         while (dirent* entry = ::readdir(list)) ::unlinkat(::dirfd(list), entry->d_name, 0);
         ::closedir(list);
     }
-    ::rmdir(path_.c_str());
+    if (ours) ::rmdir(path_.c_str());
 }
 
 Status TierDirectory::failure(const std::string& what, int error) const {

@@ -90,8 +90,11 @@ Answer Operations::serve(const ObjectPtr& object, const GetMessage& message, boo
         answer.body_crc = *crc;
     }
     counters_.get_bytes += length;
-    answer.body = FileSlice{std::make_shared<const Fd>(std::move(*file)), message.offset, length,
-                            object->tier == Tier::Disk};
+    FileSlice slice{std::make_shared<const Fd>(std::move(*file)), message.offset, length,
+                    object->tier == Tier::Disk};
+    if (slice.may_block)
+        slice.unreadable = [this, object](int error) { store_.unreadable(object, error); };
+    answer.body = std::move(slice);
     return answer;
 }
 

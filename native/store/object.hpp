@@ -26,8 +26,9 @@ struct Object {
     std::uint64_t size = 0;
     std::uint32_t crc = 0;              // of all bytes
     std::vector<std::uint32_t> chunks;  // of each kChunk
-    Tier tier = Tier::Memory;
-    bool has_source = false;   // it can be had again, so it may be evicted
+    Tier tier = Tier::Memory;           // where it lies
+    Tier home = Tier::Memory;           // where its writer wanted it; others keep it there
+    bool has_source = false;            // it can be had again, so it may be evicted
     std::uint16_t copies = 1;  // how many the writer wanted; 0: of a broadcast, nobody's duty
     bool in_heap = false;
     std::string bytes;  // if in the heap

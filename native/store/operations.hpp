@@ -30,6 +30,8 @@ class Operations : public Handler {
     // The pool is the server's, which needs this handler first.
     void use_pool(Pool& pool) {
         files_.emplace(store_, presence_, pool);
+        files_->watch_refreshes(
+            [this](const std::string& path) { calls_.tell("files", "refreshed", path); });
         opening_.emplace(store_, *files_, peers_, presence_, events_);
         tree_.emplace(store_, *files_, peers_, presence_, events_);
         warming_.emplace(*tree_);

@@ -1,6 +1,7 @@
 #include "store/store.hpp"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "base/fault.hpp"
 #include "base/hash.hpp"
@@ -13,6 +14,11 @@ constexpr const char* kTierNames[kTiers] = {"memory", "disk"};
 Status was_dropped(const std::string& key) {
     return Status(Code::KeyExists,
                   "'" + key + "' was dropped; a key is written once, choose another");
+}
+
+Result<Tier> in(Tier tier, Status reserved) {
+    if (!reserved.ok()) return reserved;
+    return tier;
 }
 
 Status taken(const std::string& key) {
@@ -36,26 +42,32 @@ Store::~Store() = default;
 
 // ---- room ------------------------------------------------------------------------------------
 
+bool Store::is_free(const TierState& state, std::uint64_t footprint) {
+    return footprint <= state.capacity &&
+           state.occupied + state.reserved <= state.capacity - footprint;
+}
+
+Status Store::full(Tier which, std::uint64_t footprint) {
+    auto& state = tier(which);
+    std::uint64_t stays = state.occupied + state.reserved - state.evictor.bytes() - state.leaving;
+    if (footprint <= state.capacity && stays <= state.capacity - footprint) return {};
+    return Status(Code::Full,
+                  std::string("the ") + kTierNames[static_cast<std::size_t>(which)] + " tier has " +
+                      std::to_string(state.capacity - std::min(state.capacity, stays)) + " of " +
+                      std::to_string(state.capacity) + " bytes left, not " +
+                      std::to_string(footprint) + "; drop objects or start with a larger capacity");
+}
+
 Status Store::reserve(Tier which, std::uint64_t footprint) {
     auto& state = tier(which);
     std::unique_lock lock(mutex_);
     for (;;) {
-        std::uint64_t taken = state.occupied + state.reserved;
-        if (footprint <= state.capacity && taken <= state.capacity - footprint) {
+        if (is_free(state, footprint)) {
             state.reserved += footprint;
             return {};
         }
         // Nothing is evicted for the sake of what would not fit even then.
-        std::uint64_t stays = taken - state.evictor.bytes() - state.leaving;
-        if (footprint > state.capacity || stays > state.capacity - footprint) {
-            ++counters_.refused_full;
-            return Status(
-                Code::Full,
-                std::string("the ") + kTierNames[static_cast<std::size_t>(which)] + " tier has " +
-                    std::to_string(state.capacity - std::min(state.capacity, stays)) + " of " +
-                    std::to_string(state.capacity) + " bytes left, not " +
-                    std::to_string(footprint) + "; drop objects or start with a larger capacity");
-        }
+        if (Status status = full(which, footprint); !status.ok()) return status;
         auto victim = state.evictor.choose();
         if (!victim) {  // others are removing files at this moment
             room_.wait(lock);
@@ -73,9 +85,54 @@ Status Store::reserve(Tier which, std::uint64_t footprint) {
     }
 }
 
-void Store::give_back(std::uint64_t bytes) {
+Tier Store::spill_tier(Tier wanted) {
+    auto& disk = tier(Tier::Disk);
+    return disk.condemned || Clock::now() < disk.full_until ? wanted : Tier::Disk;
+}
+
+Result<Tier> Store::reserve_for_file(Tier wanted, std::uint64_t footprint) {
+    std::array tiers{wanted, wanted};
+    auto took = [&](Tier which) {
+        if (which != wanted) ++counters_.spilled;
+        return which;
+    };
+    {
+        std::lock_guard lock(mutex_);
+        tiers[1] = spill_tier(wanted);
+        for (Tier which : tiers)
+            if (is_free(tier(which), footprint)) {
+                tier(which).reserved += footprint;
+                return took(which);
+            }
+    }
+    Status why;
+    for (Tier which : tiers) {
+        Status status = reserve(which, footprint);
+        if (status.ok()) return took(which);
+        if (why.ok()) why = std::move(status);
+    }
+    return why;
+}
+
+bool Store::has_room(Tier wanted, std::uint64_t size) {
+    Object object;
+    object.size = size;
     std::lock_guard lock(mutex_);
-    tier(Tier::Memory).reserved -= bytes;
+    return full(usable(wanted), object.footprint()).ok();
+}
+
+Status Store::room_for_file(Tier wanted, std::uint64_t size) {
+    Object file;
+    file.size = size;
+    wanted = usable(wanted);
+    std::lock_guard lock(mutex_);
+    Status why = full(wanted, file.footprint());
+    return why.ok() || full(spill_tier(wanted), file.footprint()).ok() ? Status() : why;
+}
+
+void Store::give_back(Tier which, std::uint64_t bytes) {
+    std::lock_guard lock(mutex_);
+    tier(which).reserved -= bytes;
     room_.notify_all();
 }
 
@@ -85,10 +142,12 @@ Result<Writer> Store::create(NewObject wanted) {
     auto object = std::make_shared<Object>();
     object->key = std::move(wanted.key);
     object->size = wanted.size;
-    object->tier = wanted.tier;
+    object->tier = usable(wanted.tier);
+    object->home = wanted.tier;
     object->has_source = wanted.has_source;
     object->copies = wanted.copies;
-    object->in_heap = !wanted.has_source && wanted.size < kHeapLimit && wanted.tier == Tier::Memory;
+    object->in_heap =
+        !wanted.has_source && wanted.size < kHeapLimit && object->tier == Tier::Memory;
     ObjectPtr existing;
     {
         std::lock_guard lock(mutex_);
@@ -117,11 +176,15 @@ Result<Writer> Store::create(NewObject wanted) {
         }
         return writer;
     }
-    if (Status status = reserve(object->tier, object->footprint()); !status.ok()) {
+    auto found = object->has_source ? reserve_for_file(object->tier, object->footprint())
+                                    : in(object->tier, reserve(object->tier, object->footprint()));
+    if (!found.ok()) {
+        ++counters_.refused_full;
         std::lock_guard lock(mutex_);
         index_.erase(object->key);
-        return status;
+        return found.take_status();
     }
+    object->tier = *found;
     Writer writer(this, object);
     object->chunks.reserve(object->size / kChunk + 1);  // not before we know that it fits
     if (object->in_heap) {
@@ -129,7 +192,12 @@ Result<Writer> Store::create(NewObject wanted) {
         return writer;
     }
     auto file = tier(object->tier).directory.create(object->size);
-    if (!file.ok()) return file.take_status();
+    if (!file.ok()) {
+        int error = errno;
+        if (write_failed(object->tier, error))
+            return system_failure(Code::Busy, "cannot write '" + object->key + "'", error);
+        return file.take_status();
+    }
     // The number keeps a file that is being removed apart from the next one under the same key.
     object->name = file->place + xxh3_128_hex(object->key) + "-" + std::to_string(file->number);
     writer.file_ = std::move(file->fd);
@@ -141,6 +209,8 @@ Status Store::publish(const std::shared_ptr<Object>& object) {
     std::lock_guard lock(mutex_);
     if (dropped_.contains(object->key)) return was_dropped(object->key);
     auto& state = tier(object->tier);
+    if (state.condemned)
+        return Status(Code::Busy, "the disk under '" + object->key + "' has failed; try again");
     state.reserved -= object->footprint();
     state.occupied += object->footprint();
     state.bytes += object->size;
@@ -214,8 +284,15 @@ std::vector<ObjectPtr> Store::list(const std::string& prefix, const std::string&
 Usage Store::usage(Tier which) {
     std::lock_guard lock(mutex_);
     auto& state = tier(which);
-    return {state.objects,  state.bytes, state.occupied,  state.reserved,
-            state.capacity, state.files, state.file_bytes};
+    bool condemned = state.condemned;
+    return {state.objects,
+            state.bytes,
+            state.occupied,
+            state.reserved,
+            condemned ? 0 : state.capacity,
+            state.files,
+            state.file_bytes,
+            condemned};
 }
 
 }  // namespace holdfast

@@ -6,6 +6,9 @@
 //
 // A key that was dropped is remembered for ever and never stored again. A key whose copy went bad
 // is remembered until it is stored again or dropped. Both count in the capacity of the memory tier.
+//
+// A disk that keeps failing is condemned for the life of the store: what would lie there lies in
+// the memory tier from then on. If it was reads that failed, all that lay on it counts as lost.
 #pragma once
 
 #include <array>
@@ -21,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "store/directory.hpp"
 #include "store/dropped.hpp"
 #include "store/eviction.hpp"
@@ -43,11 +47,13 @@ struct Usage {
     std::uint64_t reserved = 0;  // of the capacity, by what is on its way in or out
     std::uint64_t capacity = 0;
     std::uint64_t files = 0, file_bytes = 0;  // of the objects, those that have a source
+    bool condemned = false;                   // then the capacity is none
 };
 
 struct StoreCounters {
     std::atomic<std::uint64_t> stored{0}, evicted{0}, dropped{0}, trimmed{0}, damaged{0},
         refused_full{0};
+    std::atomic<std::uint64_t> spilled{0};  // to the disk, since memory had no room
 };
 
 class Store {
@@ -64,14 +70,15 @@ class Store {
     };
     // Reserves room and the key. KeyExists if other bytes are certain or the key was dropped; if
     // the size is the same the Writer compares. Busy if another Writer has the key, Full if nothing
-    // more can be evicted.
+    // more can be evicted. What has a source lies on the disk where memory has no room for it.
     Result<Writer> create(NewObject wanted);
 
     ObjectPtr find(const std::string& key);  // null if absent; counts as a use
     ObjectPtr peek(const std::string& key);  // the same, and does not
     // Why it is: NotFound, Dropped, or Damaged if there was a copy that went bad.
     Status absent(const std::string& key);
-    // The file behind an object. If it is gone or cut short the object counts as lost from then on.
+    // The file behind an object. If it is gone, cut short or cannot be read the object counts as
+    // lost from then on.
     Result<Fd> open_file(const ObjectPtr& object);
     // Where it lies, for other processes.
     std::string path_of(const Object& object);
@@ -82,6 +89,8 @@ class Store {
     std::size_t bury(const std::vector<std::string>& keys);
     // Called for each key when it is first known to be dropped, with the lock held.
     void watch_dropped(std::function<void(const std::string&)> watch) { watch_ = std::move(watch); }
+    // Called when a copy was given up as bad, which may still lie there under its name.
+    void watch_lost(std::function<void()> watch) { watch_lost_ = std::move(watch); }
     std::pair<std::uint64_t, std::uint64_t> dropped_digest();  // how many, and DroppedKeys::digest
     std::array<std::uint64_t, DroppedKeys::kBuckets> dropped_buckets();
     std::vector<std::string> dropped_in(const std::vector<std::uint32_t>& buckets);
@@ -113,20 +122,37 @@ class Store {
     void missed(const std::string& key);
     // Removes exactly that object, without a tombstone, if we do not own it and it is not pinned.
     bool trim(const std::string& key, std::uint64_t size, std::uint32_t crc);
+    // Another version of exactly that object won its key: it lies under the other key from now on,
+    // and so it does if that was there before. What has a source is given up instead. False if it
+    // is no longer that object, or if the other key is being written at this moment.
+    bool move_aside(const std::string& key, std::uint64_t size, std::uint32_t crc,
+                    const std::string& aside);
     // Gives the object as it is then; null if it is no longer here.
     ObjectPtr raise_copies(const ObjectPtr& object, std::uint16_t copies);
 
-    // For files that are no objects (files/single_use.hpp): room in the memory tier, which is given
-    // back by hand, and where they lie.
-    Status set_aside(std::uint64_t bytes) { return reserve(Tier::Memory, bytes); }
-    void give_back(std::uint64_t bytes);
-    TierDirectory& nameless_files() { return tier(Tier::Memory).directory; }
+    // For files that are no objects (files/single_use.hpp): room, in memory or else on the disk,
+    // which is given back by hand, and where they lie.
+    Result<Tier> set_aside(std::uint64_t bytes) { return reserve_for_file(Tier::Memory, bytes); }
+    void give_back(Tier which, std::uint64_t bytes);
+    TierDirectory& nameless_files(Tier which) { return tier(which).directory; }
+    // Whether an object of that size would find room in that tier at this moment.
+    bool has_room(Tier wanted, std::uint64_t size);
+    // Full if a file of that size, wanted in that tier, would find no room in any at this moment.
+    Status room_for_file(Tier wanted, std::uint64_t size);
 
     // Reads an object again and compares; a bad copy is dropped and counted.
     Status verify(const ObjectPtr& object);
+    // Somebody met this error while reading the object's file: the object counts as lost, unless
+    // it was no fault of the medium.
+    void unreadable(const ObjectPtr& object, int error);
+    // Counts a failed read of a tier's files; too many condemn it, with all that is there.
+    void medium_failed(Tier which, int error);
+    // Counts a failed write, if it was the medium's, and says so. Too many condemn the tier too,
+    // but what can be read there is served as before.
+    bool write_failed(Tier which, int error);
 
     Usage usage(Tier tier);
-    std::uint64_t capacity(Tier which) { return tier(which).capacity; }
+    std::uint64_t capacity(Tier which) { return tier(usable(which)).capacity; }
     const StoreCounters& counters() const { return counters_; }
 
   private:
@@ -140,22 +166,35 @@ class Store {
             : directory(std::move(place)), capacity(most) {}
         TierDirectory directory;
         const std::uint64_t capacity;
+        std::atomic<bool> condemned{false};  // nothing is written there any more
+        int failures = 0;                    // of reads
         std::uint64_t objects = 0, bytes = 0, files = 0, file_bytes = 0;
         // Footprints: of what is stored, of what is on its way in or out, and of the latter alone.
         std::uint64_t occupied = 0, reserved = 0, leaving = 0;
         Evictor evictor;  // of what is stored, has a source and is not pinned
+        int write_failures = 0;
+        TimePoint full_until{};  // its file system had no room a moment ago
     };
 
     Store() = default;
     TierState& tier(Tier which) { return *tiers_[static_cast<std::size_t>(which)]; }
+    // Where objects that want to lie in a tier are put.
+    Tier usable(Tier which) { return tier(which).condemned ? Tier::Memory : which; }
     Status reserve(Tier which, std::uint64_t footprint);
+    // Where files go for which their tier has no room; with the lock held.
+    Tier spill_tier(Tier wanted);
+    // For what has a source: what is free here or on the disk goes before what others must leave.
+    Result<Tier> reserve_for_file(Tier wanted, std::uint64_t footprint);
+    // With the lock held: whether so much is free; Full if it is not even after evictions.
+    static bool is_free(const TierState& state, std::uint64_t footprint);
+    Status full(Tier which, std::uint64_t footprint);
     Status publish(const std::shared_ptr<Object>& object);
     void abandon(const Object& object, const std::string& temporary);
     // Takes an object out of the index; its room stays reserved until its file is removed.
     void unlink(std::map<std::string, Slot>::iterator slot);
     void remove_file(const Object& object);
     void finish_survey();
-    void lose(const ObjectPtr& object, const std::string& why);
+    bool lose(const ObjectPtr& object, const std::string& why);  // false if it is not here
     // With the lock held.
     Status absence(const std::string& key) const;
     void remember(const std::string& key);
@@ -167,6 +206,7 @@ class Store {
     std::map<std::string, Slot> index_;
     DroppedKeys dropped_;
     std::function<void(const std::string&)> watch_;
+    std::function<void()> watch_lost_;
     std::unordered_set<std::string> lost_;
     Survey survey_;
     StoreCounters counters_;

@@ -54,8 +54,10 @@ Status Writer::append(const char* data, std::size_t size) {
         auto put = ::pwrite(file_.get(), data, size, static_cast<off_t>(written_));
         if (put < 0 && errno == EINTR) continue;
         if (put < 0) {
-            Code code = errno == ENOSPC || errno == EDQUOT ? Code::Full : Code::Damaged;
-            return system_failure(code, "cannot write '" + object_->key + "'", errno);
+            int error = errno;
+            Code code = error == ENOSPC || error == EDQUOT ? Code::Full : Code::Damaged;
+            if (store_->write_failed(object_->tier, error)) code = Code::Busy;  // not the next time
+            return system_failure(code, "cannot write '" + object_->key + "'", error);
         }
         data += put;
         size -= static_cast<std::size_t>(put);
@@ -110,8 +112,12 @@ Result<ObjectPtr> Writer::commit(std::uint32_t expected_crc) {
     }
     if (!object_->in_heap) {
         auto& directory = store_->tier(object_->tier).directory;
-        if (Status status = directory.publish(temporary_, object_->name); !status.ok())
+        if (Status status = directory.publish(temporary_, object_->name); !status.ok()) {
+            int error = errno;
+            if (store_->write_failed(object_->tier, error))
+                return system_failure(Code::Busy, "cannot write '" + object_->key + "'", error);
             return status;
+        }
         temporary_ = object_->name;  // until the store has taken it
     }
     if (Status status = store_->publish(object_); !status.ok()) return status;

@@ -26,6 +26,8 @@ class Writer {
     // Whether the key is stored already, so that bytes are only compared: append() then refuses
     // other bytes with KeyExists.
     bool compares() const { return existing_ != nullptr; }
+    // Where it comes to lie.
+    Tier tier() const { return object_->tier; }
     // The checksum of what was appended so far.
     std::uint32_t crc() const;
     // The file that grows, for those who read along; nothing for an object in the heap.

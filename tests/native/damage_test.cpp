@@ -28,7 +28,106 @@ void flip(const std::string& path, off_t at) {
     REQUIRE(::pwrite(file.get(), &byte, 1, at) == 1);
 }
 
+// Bytes of the size that a directory has, so that one can stand in for the file of an object: it
+// opens, and no byte of it can be read.
+std::string unreadable_size(StoreDir& place) {
+    struct stat info{};
+    std::string probe = place.tier(Tier::Disk) + "/probe";
+    REQUIRE(::mkdir(probe.c_str(), 0700) == 0);
+    REQUIRE(::stat(probe.c_str(), &info) == 0);
+    REQUIRE(::rmdir(probe.c_str()) == 0);
+    return random_bytes(static_cast<std::size_t>(info.st_size), 1);
+}
+
+void make_unreadable(StoreDir& place, const std::string& key) {
+    std::string path = path_of(place, key);
+    REQUIRE(::unlink(path.c_str()) == 0);
+    REQUIRE(::mkdir(path.c_str(), 0700) == 0);
+}
+
 }  // namespace
+
+TEST_CASE("a disk that keeps failing is given up with all that is on it") {
+    StoreDir place;
+    Store& store = *place.store;
+    std::string bytes = unreadable_size(place);
+    for (std::string key : {"a", "b", "c", "d", "e"})
+        REQUIRE(put_as(store, {.key = key, .tier = Tier::Disk, .copies = 2}, bytes).ok());
+    REQUIRE(put_as(store, {.key = "file", .tier = Tier::Disk, .has_source = true}, bytes).ok());
+    REQUIRE(put(store, "kept", bytes).ok());
+    auto late = store.create({.key = "late", .size = bytes.size(), .tier = Tier::Disk});
+    REQUIRE(late.ok());
+    std::string sound = path_of(place, "d");
+
+    for (std::string key : {"a", "b"}) {
+        make_unreadable(place, key);
+        ObjectPtr object = store.find(key);
+        CHECK(store.open_file(object).status().code() == Code::Damaged);
+        store.unreadable(object, EIO);  // others who met the same, which counts once
+    }
+    CHECK(!store.usage(Tier::Disk).condemned);
+    CHECK(contents(store, "d") == bytes);
+    make_unreadable(place, "c");
+    CHECK(store.verify(store.find("c")).code() == Code::Damaged);
+
+    CHECK(store.usage(Tier::Disk).condemned);
+    CHECK(store.usage(Tier::Disk).objects == 0);
+    CHECK(store.usage(Tier::Disk).occupied == 0);
+    CHECK(store.usage(Tier::Disk).capacity == 0);
+    for (std::string key : {"a", "b", "c", "d", "e"}) {
+        CHECK(store.find(key) == nullptr);
+        CHECK(store.held(key) == std::nullopt);
+        CHECK(store.absent(key).code() == Code::Damaged);
+    }
+    CHECK(store.absent("file").code() == Code::NotFound);
+    CHECK(::access(sound.c_str(), F_OK) != 0);
+    CHECK(contents(store, "kept") == bytes);
+
+    REQUIRE(late->append(bytes.data(), bytes.size()).ok());
+    CHECK(late->commit(late->crc()).status().code() == Code::Busy);
+    auto again = put_as(store, {.key = "d", .tier = Tier::Disk, .copies = 2}, bytes);
+    REQUIRE(again.ok());
+    CHECK((*again)->tier == Tier::Memory);
+    CHECK(store.held("d")->tier == Tier::Disk);  // others keep it where its writer wanted it
+    CHECK(contents(store, "d") == bytes);
+    CHECK(store.capacity(Tier::Disk) == store.capacity(Tier::Memory));
+    // Nor do files go there for which memory has no room.
+    CHECK(store.set_aside(store.capacity(Tier::Memory)).status().code() == Code::Full);
+    CHECK(store.room_for_file(Tier::Memory, store.capacity(Tier::Memory)).code() == Code::Full);
+}
+
+TEST_CASE("an error that is none of the medium's loses nothing") {
+    StoreDir place;
+    std::string bytes = random_bytes(300'000, 1);
+    REQUIRE(put_as(*place.store, {.key = "key", .tier = Tier::Disk}, bytes).ok());
+    for (int error : {ENOMEM, EINTR, EMFILE})
+        for (int i = 0; i < 3; ++i) place.store->unreadable(place.store->find("key"), error);
+    CHECK(contents(*place.store, "key") == bytes);
+    CHECK(!place.store->usage(Tier::Disk).condemned);
+}
+
+TEST_CASE("whoever opens copies by name is told when one is given up") {
+    StoreDir place;
+    int told = 0;
+    place.store->watch_lost([&] { ++told; });
+    std::string bytes = random_bytes(300'000, 1);
+    REQUIRE(put_as(*place.store, {.key = "key", .tier = Tier::Disk}, bytes).ok());
+    CHECK(told == 0);
+    flip(path_of(place, "key"), 250'000);
+    CHECK(place.store->verify(place.store->find("key")).code() == Code::Damaged);
+    CHECK(told == 1);
+}
+
+TEST_CASE("nothing spills to a disk that had no room a moment ago") {
+    StoreDir place(1 << 20, 64 << 20);
+    auto spilled = place.store->set_aside(2 << 20);
+    REQUIRE(spilled.ok());
+    CHECK(*spilled == Tier::Disk);
+    place.store->give_back(*spilled, 2 << 20);
+    CHECK(!place.store->write_failed(Tier::Disk, ENOSPC));
+    CHECK(place.store->set_aside(2 << 20).status().code() == Code::Full);
+    CHECK(!place.store->usage(Tier::Disk).condemned);
+}
 
 TEST_CASE("verify finds a changed byte, and the object is lost") {
     for (Tier tier : {Tier::Memory, Tier::Disk}) {

@@ -46,6 +46,17 @@ TEST_CASE("a tier directory that exists is refused") {
     CHECK(std::filesystem::exists(dir / "tier"));
 }
 
+TEST_CASE("a tier directory leaves one of its name alone that was made after it was removed") {
+    TempDir dir;
+    {
+        auto first = TierDirectory::make(dir / "tier");
+        REQUIRE(first.ok());
+        std::filesystem::rename(dir / "tier", dir / "removed");
+        std::filesystem::create_directory(dir / "tier");
+    }
+    CHECK(std::filesystem::exists(dir / "tier"));
+}
+
 TEST_CASE("failures say what happened") {
     TempDir dir;
     auto made = TierDirectory::make(dir / "tier");

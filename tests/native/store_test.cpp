@@ -86,7 +86,7 @@ TEST_CASE("a full tier refuses clearly, and evicts nothing in vain") {
 }
 
 TEST_CASE("rule 10: only what has a source and no pin is evicted") {
-    StoreDir place(1 << 20);
+    StoreDir place(1 << 20, 0);
     std::string bytes = random_bytes(256 << 10, 1);
     REQUIRE(put_as(*place.store, {.key = "own"}, bytes).ok());
     REQUIRE(put_as(*place.store, {.key = "pinned", .has_source = true}, bytes).ok());
@@ -108,6 +108,32 @@ TEST_CASE("rule 10: only what has a source and no pin is evicted") {
     CHECK(put_as(*place.store, {.key = "large", .has_source = true}, large).ok());
     CHECK(place.store->find("pinned") == nullptr);
     CHECK(contents(*place.store, "own") == bytes);
+}
+
+TEST_CASE("what has a source goes to the disk where memory is full, and evicts only after that") {
+    StoreDir place(1 << 20, 1 << 20);
+    std::string bytes = random_bytes(400 << 10, 1);
+    auto cached = [&](const std::string& key) {
+        return put_as(*place.store, {.key = key, .has_source = true}, bytes);
+    };
+    REQUIRE(put_as(*place.store, {.key = "own"}, bytes).ok());
+    CHECK((*cached("a"))->tier == Tier::Memory);
+    CHECK((*cached("b"))->tier == Tier::Disk);
+    CHECK((*cached("c"))->tier == Tier::Disk);
+    CHECK(place.store->counters().evicted == 0);
+    CHECK((*cached("d"))->tier == Tier::Memory);  // in place of the first
+    CHECK(place.store->find("a") == nullptr);
+    CHECK(place.store->counters().spilled == 2);
+    for (std::string key : {"own", "b", "c", "d"}) CHECK(contents(*place.store, key) == bytes);
+    // Objects never spill, and files give way to them in both tiers.
+    REQUIRE(put_as(*place.store, {.key = "more"}, bytes).ok());
+    CHECK(put_as(*place.store, {.key = "too much"}, bytes).status().code() == Code::Full);
+    CHECK((*cached("e"))->tier == Tier::Disk);
+    for (std::string key : {"x", "y"})
+        REQUIRE(put_as(*place.store, {.key = key, .tier = Tier::Disk}, bytes).ok());
+    CHECK(place.store->room_for_file(Tier::Memory, bytes.size()).code() == Code::Full);
+    CHECK(cached("f").status().code() == Code::Full);
+    for (Tier tier : {Tier::Memory, Tier::Disk}) CHECK(place.store->usage(tier).reserved == 0);
 }
 
 TEST_CASE("small objects count with what they really take") {

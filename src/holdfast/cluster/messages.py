@@ -32,6 +32,8 @@ class FileStatus(msgspec.Struct, frozen=True):
     remote: int = 0  # reads served to other nodes
     from_storage: int = 0  # files read from the shared file system
     failures: int = 0  # of other nodes, when it asked them
+    spilled: int = 0  # files that went to the disk tier, since memory had no room
+    no_room: int = 0  # requests left to the shared file system, since neither tier had room
 
 
 class AgentStatus(msgspec.Struct, frozen=True):
