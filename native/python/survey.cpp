@@ -64,5 +64,32 @@ void bind_survey(nb::module_& module, nb::class_<Agent>& agent) {
                 return unlocked([&] { return self.store().trim(name, size, crc); });
             },
             "key"_a, "size"_a, "crc"_a,
-            "Remove exactly that object if we do not own it and nobody has pinned it.");
+            "Remove exactly that object if we do not own it and nobody has pinned it.")
+        .def(
+            "has_room",
+            [](Agent& self, Tier tier, std::uint64_t size) {
+                return unlocked([&] { return self.store().has_room(tier, size); });
+            },
+            "tier"_a, "size"_a, "Whether an object of that size would find room at this moment.")
+        .def(
+            "move_aside",
+            [](Agent& self, const nb::bytes& key, std::uint64_t size, std::uint32_t crc,
+               const nb::bytes& aside) {
+                std::string name = as_string(key), other = as_string(aside);
+                return unlocked([&] { return self.store().move_aside(name, size, crc, other); });
+            },
+            "key"_a, "size"_a, "crc"_a, "aside"_a,
+            "Keep exactly that object under another key: another version of it won its own.")
+        .def(
+            "keys",
+            [](Agent& self, const nb::bytes& prefix, std::size_t limit) {
+                std::string begin = as_string(prefix);
+                auto found = unlocked([&] { return self.store().list(begin, "", limit); });
+                nb::list keys;
+                for (auto& object : found) keys.append(as_bytes(object->key));
+                return keys;
+            },
+            "prefix"_a, "limit"_a,
+            nb::sig("def keys(self, prefix: bytes, limit: int) -> list[bytes]"),
+            "Keys of objects here that begin so, in order.");
 }

@@ -145,6 +145,44 @@ bool Store::trim(const std::string& key, std::uint64_t size, std::uint32_t crc) 
     return true;
 }
 
+// Readers keep what they found: neither its bytes nor its file are touched. Pins stay with the
+// bytes.
+bool Store::move_aside(const std::string& key, std::uint64_t size, std::uint32_t crc,
+                       const std::string& aside) {
+    ObjectPtr gone;
+    {
+        std::lock_guard lock(mutex_);
+        auto slot = index_.find(key);
+        if (slot == index_.end() || !slot->second.object) {
+            survey_.forget_ghost(key);
+            return false;
+        }
+        ObjectPtr object = slot->second.object;
+        if (object->size != size || object->crc != crc) return false;
+        auto there = index_.find(aside);
+        if (there != index_.end() && !there->second.object) return false;
+        if (object->has_source || there != index_.end() || dropped_.contains(aside)) {
+            gone = object;
+            unlink(slot);
+        } else {
+            auto moved = std::make_shared<Object>(*object);
+            moved->key = aside;
+            auto& state = tier(object->tier);
+            state.occupied += moved->footprint() - object->footprint();
+            survey_.removed(object);
+            index_[aside] = {moved, slot->second.pins};
+            index_.erase(slot);
+            forget_loss(aside);
+            survey_.added(moved);
+        }
+    }
+    if (!gone) return true;
+    if (!gone->has_source)
+        if (ObjectPtr there = peek(aside)) raise_copies(there, gone->copies);
+    remove_file(*gone);
+    return true;
+}
+
 // The greater number of copies wins, so that all who hold an object compute the same owners.
 ObjectPtr Store::raise_copies(const ObjectPtr& object, std::uint16_t copies) {
     std::lock_guard lock(mutex_);

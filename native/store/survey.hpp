@@ -32,7 +32,7 @@ struct Held {
     bool has_source = false;
 
     static Held of(const Object& object) {
-        return {object.key, object.size, object.crc, object.tier, object.copies, object.has_source};
+        return {object.key, object.size, object.crc, object.home, object.copies, object.has_source};
     }
 };
 

@@ -11,9 +11,11 @@ from patient import get, put
 
 import holdfast
 from holdfast import errors
+from holdfast.cluster.contacts import Contacts
 from holdfast.cluster.faults import Faults
 from holdfast.cluster.injector import inject
 from holdfast.cluster.networks import Networks
+from holdfast.cluster.survey import survey
 
 pytestmark = needs_networks
 
@@ -124,3 +126,43 @@ def test_a_restarted_agent_is_in_the_network_of_its_node(
     assert member.address.split(":")[1] == three.address(1)
     with agents.connect() as job:
         job.objects.put("key", b"bytes", copies=3)
+
+
+def test_other_bytes_on_both_sides_of_a_cut_one_wins_everywhere_and_the_other_is_kept(
+    three: Networks,
+) -> None:
+    with holdfast.local_cluster(nodes=3, networks=three, memory="64 MiB", **TIMERS) as agents:
+        inject(Faults().cut(0, (1, 2)).settle(), agents).run()
+        keys = [f"k{number}" for number in range(6)]
+        with agents.connect(0) as left, agents.connect(1) as right:
+            for key in keys:
+                left.objects.put(key, b"left of " + key.encode(), copies=1)
+                right.objects.put(key, b"right of " + key.encode(), copies=2)
+        inject(Faults().heal().settle(), agents).run()
+        jobs = [agents.connect(node) for node in range(3)]
+
+        def answers(key: str) -> list[bytes]:
+            return [job.objects.get(key) for job in jobs]
+
+        def settled() -> bool:
+            aside = [info.key for info in jobs[0].objects.list("holdfast.conflict/")]
+            return len(aside) == len(keys) and all(len(set(answers(key))) == 1 for key in keys)
+
+        end = time.monotonic() + 60
+        while not settled():
+            assert time.monotonic() < end, "it did not happen"
+            time.sleep(0.1)
+        for key in keys:
+            assert set(answers(key)) == {b"right of " + key.encode()}  # the larger one
+        for info in jobs[0].objects.list("holdfast.conflict/"):
+            key = info.key.rpartition("/")[2]
+            assert answers(info.key) == [b"left of " + key.encode()] * 3
+            assert info.key.startswith("holdfast.conflict/10-")
+        with pytest.raises(errors.KeyExists):
+            jobs[0].objects.put("k0", b"left of k0", copies=2)
+        contacts = Contacts(agents.directory, 5.0)
+        report = survey(contacts)
+        contacts.client.close()
+        assert report.conflicts == len(keys) == len(report.set_aside)
+        for job in jobs:
+            job.close()

@@ -301,6 +301,46 @@ TEST_CASE(
     CHECK_FALSE(fresh.store->trim("key", bytes.size(), crc));
 }
 
+TEST_CASE("a version that lost its key is kept under another, and readers notice nothing") {
+    for (std::size_t size : {100UL, 100'000UL}) {
+        Node a, b;
+        agree({&a, &b});
+        Store& store = a.store();
+        std::string bytes = random_bytes(size, 1);
+        std::uint32_t crc = crc32c(0, bytes.data(), bytes.size());
+        REQUIRE(put_as(store, {.key = "key", .copies = 2}, bytes).ok());
+        REQUIRE(put_as(b.store(), {.key = "aside", .copies = 2}, bytes).ok());
+        ObjectPtr found = store.find("key");
+        CHECK_FALSE(store.move_aside("key", size, crc + 1, "aside"));
+        CHECK_FALSE(store.move_aside("absent", size, crc, "aside"));
+        auto occupied = [&] { return store.usage(Tier::Memory).occupied; };
+        auto before = occupied();
+        CHECK(store.move_aside("key", size, crc, "aside"));
+        CHECK(store.absent("key").code() == Code::NotFound);
+        CHECK(contents(store, "aside") == bytes);
+        CHECK(store.find("aside")->copies == 2);
+        if (!found->in_heap) CHECK(all_of(*store.open_file(found)) == bytes);
+        CHECK(occupied() == before + (found->in_heap ? 2 : 0));  // a longer key
+        CHECK(store.survey() == decltype(store.survey()){{b.number, b.store().survey()[a.number]}});
+        // The winner comes, and what is put there again meets its own copy.
+        REQUIRE(put_as(store, {.key = "key", .copies = 1}, bytes).ok());
+        CHECK(store.move_aside("key", size, crc, "aside"));
+        CHECK(store.usage(Tier::Memory).objects == 1);
+        CHECK(occupied() == before + (found->in_heap ? 2 : 0));
+        CHECK(contents(store, "aside") == bytes);
+        // Who dropped what was set aside wants it no more.
+        store.drop("aside");
+        REQUIRE(put(store, "key", bytes).ok());
+        CHECK(store.move_aside("key", size, crc, "aside"));
+        CHECK(store.usage(Tier::Memory).objects == 0);
+        // A file can be read again.
+        REQUIRE(put_as(store, {.key = "file", .has_source = true}, bytes).ok());
+        CHECK(store.move_aside("file", size, crc, "other"));
+        CHECK(store.usage(Tier::Memory).objects == 0);
+        CHECK(store.usage(Tier::Memory).reserved == 0);
+    }
+}
+
 TEST_CASE("a trim that races with a put of the same key never takes the new file") {
     Node a, b;
     agree({&a, &b});

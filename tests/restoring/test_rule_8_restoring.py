@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, permutations
 
+import msgspec
 import pytest
 from restoring_members import PERIOD, Some
 
+from holdfast._core import crc32c
+from holdfast.restoring import conflicts
+from holdfast.restoring.holdings import Held
 from holdfast.restoring.messages import Compare, Exchange, OtherView
-from holdfast.restoring.restorer import Pull
+from holdfast.restoring.restorer import Failed, Pull
 
 KEYS = [b"key %d" % i for i in range(60)]
 
@@ -201,17 +205,95 @@ def test_what_finds_no_room_is_tried_now_and_then_and_counted_all_the_time() -> 
     assert some.members["n1"].restorer.status(some.now).lacking == 0
 
 
-def test_two_versions_of_a_key_are_counted_and_left_alone() -> None:
+@pytest.mark.parametrize("order", list(permutations([b"one", b"other", b"third"])))
+def test_of_several_versions_of_a_key_one_wins_and_the_others_are_set_aside(
+    order: tuple[bytes, ...],
+) -> None:
+    """On two owners and a stray."""
+    some = Some(5)
+    first, second = some.owners(b"key")
+    stray = next(name for name in some.members if name not in (first, second))
+    for name, content in zip((first, second, stray), order, strict=True):
+        some.put(name, b"key", content)
+    *lost, winner = sorted(order, key=crc32c)
+    some.tick(30)
+    assert some.holders(b"key") == {first, second}
+    for name in (first, second):
+        assert some.members[name].store.objects[b"key"].content == winner
+    for content in lost:
+        aside = b"holdfast.conflict/10-%08x/key" % crc32c(content)
+        assert some.holders(aside) == set(some.owners(aside))
+        for name in some.owners(aside):
+            assert some.members[name].store.objects[aside].content == content
+    named = {
+        key for one in some.members.values() for key in one.restorer.status(some.now).set_aside
+    }
+    assert len(named) == 2
+
+
+def test_a_version_is_at_no_moment_without_a_copy_whoever_dies() -> None:
+    """The winner's only holder dies when the loser has been set aside and has not fetched it."""
     some = Some(4)
-    first, second = some.owners(b"twice")
-    some.put(first, b"twice", b"one")
-    some.put(second, b"twice", b"other")
+    first, second = some.owners(b"key")
+    loser, winner = sorted([b"one", b"other"], key=crc32c)
+    some.put(first, b"key", loser)
+    some.put(second, b"key", winner)
+    carry_out = some.carry_out
+    some.carry_out = lambda one, i: (  # type: ignore[method-assign]
+        some.step(one, Failed(i.ticket)) if isinstance(i, Pull) else carry_out(one, i)
+    )
+    some.tick(3)
+    aside = b"holdfast.conflict/10-%08x/key" % crc32c(loser)
+    assert some.holders(aside) == {first}
+    assert some.holders(b"key") == {second}
+    some.carry_out = carry_out  # type: ignore[method-assign]
+    some.die(second)
+    some.tick(60)
+    assert some.holders(aside) == set(some.owners(aside))
+
+
+def test_a_loser_keeps_its_key_while_there_is_no_room_for_the_winner() -> None:
+    some = Some(4)
+    first, second = some.owners(b"key")
+    loser, winner = sorted([b"one", b"other"], key=crc32c)
+    some.put(first, b"key", loser)
+    some.put(second, b"key", winner)
+    store = some.members[first].store
+    store.capacity = store.used
+    some.tick(20)
+    assert store.objects[b"key"].content == loser
+    store.capacity = 10**9
+    some.tick(20)
+    assert store.objects[b"key"].content == winner
+
+
+def test_who_owns_nothing_is_not_compared_with() -> None:
+    some = Some(3)
+    some.put("n0", b"key", b"one")
+    one = some.members["n0"]
+    assert one.owners is not None
+    stranger = Compare(one.owners.identity, 77, (1, 1))
+    assert one.restorer.answer(stranger) == OtherView(one.owners.identity)
+    assert one.restorer.answer(msgspec.structs.replace(stranger, digest=(0, 0)))
+    some.tick(20)  # in each of which it may turn to those that it has compared with
+
+
+def test_a_drop_of_the_key_before_they_meet_is_a_drop_of_both() -> None:
+    some = Some(4)
+    first, second = some.owners(b"key")
+    some.put(first, b"key", b"one")
+    some.put(second, b"key", b"other")
+    for one in some.members.values():
+        one.store.drop(b"key")
     some.tick(10)
-    assert some.members[first].store.objects[b"twice"].content == b"one"
-    assert some.members[second].store.objects[b"twice"].content == b"other"
-    conflicts = [one.restorer.status(some.now).conflicts for one in some.members.values()]
-    assert sum(conflicts) >= 1
-    assert not some.pulls
+    assert not any(one.store.objects for one in some.members.values())
+
+
+def test_a_key_that_is_too_long_is_cut_when_it_is_set_aside() -> None:
+    keys = [b"k" * 4096, b"k" * 4095 + b"l"]
+    aside = [conflicts.aside(Held(key, 10, 1, 0, 1)) for key in keys]
+    assert len(set(aside)) == 2
+    assert all(len(key) == 4096 and key.startswith(conflicts.ASIDE) for key in aside)
 
 
 def test_members_with_different_views_merge_them_and_do_nothing_else() -> None:

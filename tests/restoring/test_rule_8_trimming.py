@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from restoring_members import Some
 
+from holdfast._core import crc32c
 from holdfast.membership.view import Member
 from holdfast.restoring.messages import Confirm
 
@@ -55,20 +56,31 @@ def test_it_stays_while_one_owner_is_silent(silent: int) -> None:
     assert some.holders(KEY) == set(owners)
 
 
-@pytest.mark.parametrize("other", [b"other bytes", b""])
-def test_it_stays_while_one_owner_has_none_or_another_version(other: bytes) -> None:
+def test_it_stays_while_one_owner_has_none() -> None:
     some = Some(5)
     first, second = some.owners(KEY)
     stray = next(name for name in some.members if name not in (first, second))
     some.put(first, KEY, b"bytes")
     some.put(stray, KEY, b"bytes")
-    if other:
-        some.put(second, KEY, other)
     some.reaches = lambda sender, _member: sender.member.node == stray
     some.tick(10)
     assert stray in some.holders(KEY)
-    if other:
-        assert some.members[second].restorer.status(some.now).conflicts == 1
+
+
+@pytest.mark.parametrize("wins", [False, True])
+def test_another_version_than_the_owners_have_is_set_aside_or_replaces_theirs(wins: bool) -> None:
+    some = Some(5)
+    owners = some.owners(KEY)
+    stray = next(name for name in some.members if name not in owners)
+    loser, winner = sorted([b"bytes", b"other bytes"], key=crc32c)
+    for name in owners:
+        some.put(name, KEY, loser if wins else winner)
+    some.put(stray, KEY, winner if wins else loser)
+    some.tick(20)
+    assert some.holders(KEY) == set(owners)
+    assert {some.members[name].store.objects[KEY].content for name in owners} == {winner}
+    aside = b"holdfast.conflict/10-%08x/" % crc32c(loser) + KEY
+    assert some.holders(aside) == set(some.owners(aside))
 
 
 def test_it_stays_when_the_view_changes_before_the_last_answer() -> None:

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from holdfast.cluster.routing import Routing
-from holdfast.errors import DeadlineMissed, NotEnoughNodes, NotFound, StaleView, Unavailable
+from holdfast.errors import (
+    Damaged,
+    DeadlineMissed,
+    NotEnoughNodes,
+    NotFound,
+    StaleView,
+    Unavailable,
+)
 from holdfast.membership.view import Entry, Member, State, View
 from holdfast.objects.steps import Client, Doubt, Drop, Look, Refresh, Step, Steps
 
@@ -212,3 +219,20 @@ def test_the_lost_are_asked_in_turn_when_nobody_else_is_left() -> None:
         assert len(lost) == 2
         asked.update(m.number for m in lost)
     assert asked == {11, 2, 3, 4, 5, 6}
+
+
+def test_a_connection_that_broke_is_no_reason_to_doubt_who_answers_the_next_time() -> None:
+    """The agent met a copy that it cannot read, in the middle of its answer, and gave it up."""
+    driven = Driven(entries(3))
+    first, second = driven.routing.owners.of(KEY, 2)
+
+    def answer(step: Step) -> object:
+        if isinstance(step, Look) and step.member.node == first.node:
+            if driven.looked().count(first.node) == 1:
+                raise Unavailable("the connection broke")
+            raise Damaged("the copy here was damaged and given up")
+        return "found"
+
+    assert driven.drive(driven.client.find(KEY), answer) == "found"
+    assert driven.looked() == [first.node, first.node, second.node]
+    assert not any(isinstance(step, Doubt) for step in driven.done)

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from ..cluster import session as sessions
 from ..cluster.contacts import Contacts
@@ -76,15 +77,27 @@ def _show(report: Report) -> Group:
         lines.append(f"{report.below} objects are below their copies, {missing} to restore.")
     else:
         lines.append("No object is below its copies.")
+    failed = [n.node for n in report.nodes if n.tiers and n.tiers["disk"]["condemned"]]
+    if failed:
+        lines.append(
+            f"The disk of {', '.join(failed)} has failed: what belongs there is kept in memory."
+        )
     if report.waits:
         left = format_time(report.waits)
         lines.append(f"Many nodes vanished at once: restoring waits for them, {left} more.")
+    if report.conflicts:
+        lines.append(_conflicts(report))
     restored = sum(node.restoring.restored for node in report.nodes)
     if restored:
         size = format_size(sum(node.restoring.restored_bytes for node in report.nodes))
         lines.append(f"{restored} copies were restored so far, {size}.")
     if any(node.files.files for node in report.nodes):
         lines.append(_files(report))
+    if no_room := sum(node.files.no_room for node in report.nodes):
+        lines.append(
+            f"{no_room} reads of files found no room in either tier and went to the storage: drop "
+            "objects, or start with a larger capacity."
+        )
     if any(
         node.counters.get("tree_hits") or node.counters.get("tree_hops") for node in report.nodes
     ):
@@ -113,6 +126,15 @@ def _table(report: SessionStatus) -> Table:
             row += [str(node.counters[name]) for name in ("puts", "gets", "damaged")]
         table.add_row(*row, style=None if healthy else "red")
     return table
+
+
+def _conflicts(report: SessionStatus) -> Text:
+    keys = "1 key was" if report.conflicts == 1 else f"{report.conflicts} keys were"
+    more = ", ..." if report.conflicts > len(report.set_aside) else ""
+    return Text(
+        f"{keys} written differently on two sides of a cut; the other bytes are kept as "
+        f"{', '.join(report.set_aside)}{more}."
+    )
 
 
 def _broadcast(report: SessionStatus) -> Group:

@@ -10,6 +10,9 @@ from ..restoring.restorer import RestoreStatus
 from .contacts import Contacts, at_once
 from .messages import AgentStatus, FileStatus
 
+#: So many keys that were set aside are named.
+_NAMED = 20
+
 
 class NodeStatus(msgspec.Struct, frozen=True):
     """One node in `holdfast status --json`.
@@ -39,8 +42,10 @@ class SessionStatus(msgspec.Struct, frozen=True):
 
     `window` is how long, in seconds, after a death fewer copies may be left than were asked for:
     the time until it is noticed, and that of restoring the fullest node. `views` is how many
-    different views the agents have; 1 when they agree. `trees` are the counters of broadcasts of
-    all nodes together: every path has a tree of its own, and those of each would be too many.
+    different views the agents have; 1 when they agree. `conflicts` counts the objects that lost
+    their key to another version, and `set_aside` names the first of them. `trees` are the counters
+    of broadcasts of all nodes together: every path has a tree of its own, and those of each would
+    be too many.
     """
 
     session: str
@@ -53,6 +58,8 @@ class SessionStatus(msgspec.Struct, frozen=True):
     nodes: list[NodeStatus]
     lost: list[str]
     trees: dict[str, int]
+    conflicts: int = 0
+    set_aside: tuple[str, ...] = ()
 
 
 def survey(contacts: Contacts) -> SessionStatus:
@@ -80,7 +87,15 @@ def survey(contacts: Contacts) -> SessionStatus:
         nodes,
         [member.node for member in view.lost()],
         _trees(nodes),
+        *_conflicts(told),
     )
+
+
+def _conflicts(told: list[AgentStatus]) -> tuple[int, tuple[str, ...]]:
+    """Count what was set aside, each once as far as its holders name it."""
+    named = sorted({key for status in told for key in status.restoring.set_aside})
+    most = max((status.restoring.conflicts for status in told), default=0)
+    return max(most, len(named)), tuple(named[:_NAMED])
 
 
 def _trees(nodes: list[NodeStatus]) -> dict[str, int]:

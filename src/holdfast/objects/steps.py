@@ -108,7 +108,7 @@ class Client:
             view = self._routing.owners.identity
             for member in self._candidates(key, local_first):
                 try:
-                    return (yield Look(member))
+                    return (yield from self._look(member))
                 except Dropped:
                     raise Dropped(f"{show(key)} was dropped; a drop is final") from None
                 except NotFound:
@@ -127,6 +127,14 @@ class Client:
             names = ", ".join(dict.fromkeys(missing))
             raise Unavailable(f"{show(key)} was not found, but {names} may have held it")
         raise NotFound(f"{show(key)} is on no node")
+
+    def _look(self, member: Member) -> Steps:
+        try:
+            return (yield Look(member))
+        except Unavailable:
+            # A connection that broke says little of the agent behind it: it may have met a copy
+            # that it cannot read, and has given it up by now. One that is gone refuses at once.
+            return (yield Look(member))
 
     def _candidates(self, key: bytes, local_first: bool) -> Iterator[Member]:
         yield from self._routing.candidates(key, self._clock(), local_first)

@@ -54,4 +54,8 @@ class Asking:
         if isinstance(reply, OtherView):
             self.instructions.append(MergeViews(member))
             reply = None
-        then(reply)
+        try:
+            then(reply)
+        except Exception:  # what waits for the answer must not wait for ever
+            then(None)
+            raise

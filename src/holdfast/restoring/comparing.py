@@ -30,19 +30,18 @@ class Comparing:
     """Our half of all pairs that we are part of."""
 
     def __init__(
-        self, me: int, holdings: Holdings, ask: Asking, lack: Callable[[Held, int], None]
+        self, me: int, holdings: Holdings, ask: Asking, meet: Callable[[Held, int], Held | None]
     ) -> None:
         self._me = me
         self._holdings = holdings
         self._ask = ask
-        self._lack = lack
+        self._meet = meet
         self._owners: Owners | None = None
         self._agreed: dict[int, Digest] = {}  # the digest that was the same on both sides
         self._fresh: list[tuple[int, Digest]] = []  # to be compared under these owners
         self._busy: set[int] = set()  # being compared with under these owners
         self._met: set[int] = set()  # compared to the end under these owners, equal or not
         self._ticks = 0
-        self.conflicts: set[bytes] = set()  # keys that hold other bytes elsewhere
 
     def use(self, owners: Owners, rng: random.Random) -> None:
         """Begin anew under other owners."""
@@ -77,7 +76,7 @@ class Comparing:
         unequal = [item for item in self.unequal().items() if item[0] not in self._busy]
         rng.shuffle(unequal)
         self._fresh = [item for item in unequal if item[0] not in self._agreed]
-        # Both kinds: some pairs never agree, where a store is full or two versions of a key exist.
+        # Both kinds: some pairs never agree, where a store is full.
         chosen = [item for item in unequal if item[0] in self._agreed][:1]
         if self._ticks % _IDLE == 0:
             busy = self._busy.union(peer for peer, _ in chosen)
@@ -137,7 +136,7 @@ class Comparing:
                     self._busy.discard(peer)
                 return
             for theirs in reply.held:
-                self._lack(theirs, peer)
+                self._meet(theirs, peer)
             self._exchange(owners, peer, later, at_a_time)
 
         self._ask(owners.members[peer], Exchange(owners.identity, self._me, now, held), answered)
@@ -155,9 +154,7 @@ class Comparing:
         """Answer another member's `Exchange`."""
         ours = {h.key: h for h in self._holdings.held_with(request.sender, request.buckets)}
         for theirs in request.held:
-            mine = ours.pop(theirs.key, None)
-            if mine is None:
-                self._lack(theirs, request.sender)
-            elif (mine.size, mine.crc32c) != (theirs.size, theirs.crc32c):
-                self.conflicts.add(theirs.key)
+            ours.pop(theirs.key, None)
+            if (mine := self._meet(theirs, request.sender)) is not None:
+                ours[theirs.key] = mine
         return Exchanged(list(ours.values()))

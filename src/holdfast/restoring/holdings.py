@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import msgspec
 
@@ -12,18 +12,21 @@ BUCKETS = 64
 #: Likewise of the keys that were dropped.
 DROPPED_BUCKETS = 256
 
+#: Any number that the core takes.
+Number = Annotated[int, msgspec.Meta(ge=0)]
+Key = Annotated[bytes, msgspec.Meta(min_length=1, max_length=4096)]
 #: How many, and the exclusive or of their hashes.
-Digest = tuple[int, int]
+Digest = tuple[Number, Number]
 
 
 class Held(msgspec.Struct, frozen=True, array_like=True):
     """One object as one member holds it."""
 
-    key: bytes
-    size: int
-    crc32c: int
-    tier: int
-    copies: int
+    key: Key
+    size: Annotated[int, msgspec.Meta(ge=0, le=2**40)]
+    crc32c: Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
+    tier: Annotated[int, msgspec.Meta(ge=0, le=1)]
+    copies: Annotated[int, msgspec.Meta(ge=1, le=2**16 - 1)]
 
 
 class Holdings(Protocol):
@@ -55,6 +58,18 @@ class Holdings(Protocol):
 
     def trim(self, key: bytes, size: int, crc32c: int) -> bool:
         """Remove a stray; tells whether it was still that object and still a stray."""
+        ...
+
+    def has_room(self, held: Held) -> bool:
+        """Tell whether an object would find room here at this moment."""
+        ...
+
+    def move_aside(self, key: bytes, size: int, crc32c: int, aside: bytes) -> bool:
+        """Keep an object under another key; tells whether it was still that object."""
+        ...
+
+    def keys(self, prefix: bytes, limit: int) -> list[bytes]:
+        """List keys of objects that begin so, in order."""
         ...
 
     def dropped_digest(self) -> Digest:

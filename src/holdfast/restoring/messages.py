@@ -6,36 +6,44 @@ answers `OtherView` and nothing else happens: both merge views first (rule 4 of 
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
-from .holdings import Digest, Held
+from .holdings import BUCKETS, DROPPED_BUCKETS, Digest, Held, Key, Number
+
+_Part = Annotated[int, msgspec.Meta(ge=0, lt=BUCKETS)]
+_DroppedPart = Annotated[int, msgspec.Meta(ge=0, lt=DROPPED_BUCKETS)]
+# Of all parts, in their order.
+_Digests = Annotated[list[Number], msgspec.Meta(max_length=BUCKETS)]
+_DroppedDigests = Annotated[list[Number], msgspec.Meta(max_length=DROPPED_BUCKETS)]
 
 
 class Compare(msgspec.Struct, frozen=True, tag=True):
     """Ask whether the other holds the same of what both own."""
 
-    identity: int
-    sender: int
+    identity: Number
+    sender: Number
     digest: Digest
 
 
 class Compared(msgspec.Struct, frozen=True, tag=True):
     """The answer: nothing if it is the same, else the parts of our digest."""
 
-    buckets: list[int] = []
+    buckets: _Digests = []
 
 
 class Exchange(msgspec.Struct, frozen=True, tag=True):
     """List all that the sender holds in these parts; the other takes what it lacks."""
 
-    identity: int
-    sender: int
-    buckets: list[int]
+    identity: Number
+    sender: Number
+    buckets: list[_Part]
     held: list[Held]
 
 
 class Exchanged(msgspec.Struct, frozen=True, tag=True):
-    """The answer: what the sender lacks itself."""
+    """The answer: what the sender lacks itself, and other versions of what it has."""
 
     held: list[Held] = []
 
@@ -43,15 +51,16 @@ class Exchanged(msgspec.Struct, frozen=True, tag=True):
 class Confirm(msgspec.Struct, frozen=True, tag=True):
     """List what the sender holds and the other owns; it takes what it lacks."""
 
-    identity: int
-    sender: int
+    identity: Number
+    sender: Number
     held: list[Held]
 
 
 class Confirmed(msgspec.Struct, frozen=True, tag=True):
-    """The answer: those that the owner has, too."""
+    """The answer: those that the owner has, too, and those of which it has another version."""
 
-    keys: list[bytes] = []
+    keys: list[Key] = []
+    other: list[Held] = []
 
 
 class CompareDropped(msgspec.Struct, frozen=True, tag=True):
@@ -63,26 +72,26 @@ class CompareDropped(msgspec.Struct, frozen=True, tag=True):
 class ComparedDropped(msgspec.Struct, frozen=True, tag=True):
     """The answer: nothing if so, else the parts of our digest."""
 
-    buckets: list[int] = []
+    buckets: _DroppedDigests = []
 
 
 class ExchangeDropped(msgspec.Struct, frozen=True, tag=True):
     """List all dropped keys that the sender knows in these parts."""
 
-    buckets: list[int]
-    keys: list[bytes]
+    buckets: list[_DroppedPart]
+    keys: list[Key]
 
 
 class ExchangedDropped(msgspec.Struct, frozen=True, tag=True):
     """The answer: those that the sender did not name."""
 
-    keys: list[bytes] = []
+    keys: list[Key] = []
 
 
 class OtherView(msgspec.Struct, frozen=True, tag=True):
     """The answer to a request that bears another view than ours."""
 
-    identity: int
+    identity: Number
 
 
 Request = Compare | Exchange | Confirm | CompareDropped | ExchangeDropped

@@ -16,6 +16,7 @@ from ..membership.owners import Owners
 from ..membership.view import Member
 from .asking import Ask, Asking, MergeViews
 from .comparing import Comparing
+from .conflicts import ASIDE, aside, version
 from .dropping import Dropping
 from .holdings import Held, Holdings
 from .messages import (
@@ -36,6 +37,9 @@ from .waiting import Waiting
 RESTING = 3
 #: About so many members tell one that joins, or is back, what was dropped meanwhile.
 _GREETERS = 8
+#: So many keys that were set aside are counted and named.
+_COUNTED = 1000
+_NAMED = 20
 
 
 class Viewed(msgspec.Struct, frozen=True):
@@ -92,8 +96,9 @@ class RestoreStatus(msgspec.Struct, frozen=True):
     restored: int = 0
     restored_bytes: int = 0
     trimmed: int = 0
-    conflicts: int = 0
+    conflicts: int = 0  # objects here that lost their key to another version
     waits: float = 0.0  # seconds that restoring still waits for many nodes that vanished at once
+    set_aside: tuple[str, ...] = ()  # keys of the conflicts, the first of them
 
 
 Event = Viewed | Tick | Asked | Replied | Pulled | Failed
@@ -118,8 +123,8 @@ class Restorer:
         self._ask = Asking()
         self._pulling = Pulling(rate)
         self._waiting = Waiting(patience, at_once)
-        self._comparing = Comparing(me, holdings, self._ask, self._lack)
-        self._trimming = Trimming(me, holdings, self._ask)
+        self._comparing = Comparing(me, holdings, self._ask, self._meet)
+        self._trimming = Trimming(me, holdings, self._ask, self._meet)
         self._dropping = Dropping(holdings, self._ask)
 
     def step(self, event: Event, now: float, rng: random.Random) -> list[Instruction]:
@@ -152,16 +157,21 @@ class Restorer:
             return self._dropping.compare(request)
         if not isinstance(request, Compare | Exchange | Confirm):
             return self._dropping.exchange(request)
-        if self._owners is None or request.identity != self._owners.identity:
-            return OtherView(self._owners.identity if self._owners else 0)
+        owners = self._owners
+        known = owners is not None and request.identity == owners.identity
+        if known and isinstance(request, Confirm):
+            return self._confirm(request)
+        # Who owns nothing has nothing to compare.
+        if owners is None or not known or request.sender not in owners.members:
+            return OtherView(owners.identity if owners else 0)
         if isinstance(request, Compare):
             return self._comparing.compare(request)
-        if isinstance(request, Exchange):
-            return self._comparing.exchange(request)
-        return self._confirm(request)
+        assert isinstance(request, Exchange)
+        return self._comparing.exchange(request)
 
     def status(self, now: float) -> RestoreStatus:
         """Tell how far restoring is."""
+        conflicts = self._holdings.keys(ASIDE, _COUNTED)
         return RestoreStatus(
             lacking=len(self._pulling),
             lacking_bytes=self._pulling.lacking_bytes,
@@ -170,8 +180,9 @@ class Restorer:
             restored=self._pulling.copies,
             restored_bytes=self._pulling.bytes,
             trimmed=self._trimming.trimmed,
-            conflicts=len(self._comparing.conflicts),
+            conflicts=len(conflicts),
             waits=self._waiting.left(now),
+            set_aside=tuple(key.decode(errors="replace") for key in conflicts[:_NAMED]),
         )
 
     def _use(self, owners: Owners, live: Sequence[Member], now: float, rng: random.Random) -> None:
@@ -197,17 +208,30 @@ class Restorer:
     def _lack(self, held: Held, source: int) -> None:
         self._pulling.add(held, source)
 
+    def _meet(self, theirs: Held, source: int) -> Held | None:
+        """See that another member holds this; return what we hold instead, if that wins."""
+        ours = self._holdings.held(theirs.key)
+        if ours is not None:
+            if version(ours) > version(theirs):
+                return ours
+            if version(ours) == version(theirs):
+                return None
+            # Until the winner comes the key would stand empty here: not for long, then.
+            if self._waiting.left(self._ask.now) or not self._holdings.has_room(theirs):
+                return None
+            self._holdings.move_aside(ours.key, ours.size, ours.crc32c, aside(ours))
+        self._lack(theirs, source)
+        return None
+
     def _confirm(self, request: Confirm) -> Confirmed:
-        confirmed = []
+        confirmed, other = [], []
         for theirs in request.held:
             ours = self._holdings.held(theirs.key)
-            if ours is None:
-                self._lack(theirs, request.sender)
-            elif (ours.size, ours.crc32c) == (theirs.size, theirs.crc32c):
+            if ours is not None and version(ours) == version(theirs):
                 confirmed.append(theirs.key)
-            else:
-                self._comparing.conflicts.add(theirs.key)
-        return Confirmed(confirmed)
+            elif (mine := self._meet(theirs, request.sender)) is not None:
+                other.append(mine)
+        return Confirmed(confirmed, other)
 
     def _wanted(self, held: Held) -> bool:
         """Whether we own an object, and still lack it."""

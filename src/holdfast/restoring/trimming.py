@@ -6,6 +6,7 @@ the object yesterday, counts for nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from ..membership.owners import Owners
@@ -23,10 +24,13 @@ _FRESH = 5.0
 class Trimming:
     """Goes through our strays, round after round."""
 
-    def __init__(self, me: int, holdings: Holdings, ask: Asking) -> None:
+    def __init__(
+        self, me: int, holdings: Holdings, ask: Asking, meet: Callable[[Held, int], Held | None]
+    ) -> None:
         self._me = me
         self._holdings = holdings
         self._ask = ask
+        self._meet = meet
         self._round = 0
         self._after = b""  # where the next round begins
         self._running = False
@@ -56,6 +60,9 @@ class Trimming:
         unconfirmed: set[bytes] = set()
 
         def answered(owner: int, reply: Reply | None) -> None:
+            if isinstance(reply, Confirmed):
+                for theirs in reply.other:
+                    self._meet(theirs, owner)
             if number != self._round:
                 return
             confirmed = reply.keys if isinstance(reply, Confirmed) else ()

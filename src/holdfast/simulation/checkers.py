@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from ..errors import Dropped, Full, KeyExists, NotEnoughNodes, NotFound, TryAgain
+from ..restoring.conflicts import ASIDE
 from .history import Call, Record, Violation
 from .scenario import Scenario
 
@@ -122,11 +123,17 @@ class Checkers:
 
     def stored(self, member: int, key: bytes, content: bytes) -> None:
         """Take note that a member has a copy now, and check that it has room for it."""
-        record = self.records[key]
+        record = self.record(key)
+        moved = key != record.key
         if content not in record.began:
+            if moved:  # it went bad before
+                return
             raise Violation(f"right bytes: a store holds {content!r} for {key!r}")
-        record.holders[member] = content
-        held = sum(one.size for one in self.records.values() if member in one.holders)
+        (record.aside.setdefault(key, {}) if moved else record.holders)[member] = content
+        held = sum(
+            one.size * sum(member in held for held in (one.holders, *one.aside.values()))
+            for one in self.records.values()
+        )
         if held > self._scenario.capacity:
             raise Violation(
                 f"capacity: {self._nodes[member]} holds {held} of {self._scenario.capacity} bytes"
@@ -134,7 +141,10 @@ class Checkers:
 
     def removed(self, member: int, key: bytes, why: str) -> None:
         """Take note that a member has no good copy any more, and check that it may."""
-        record, now = self.records[key], self._clock()
+        record, now = self.record(key), self._clock()
+        if key != record.key:
+            self._forget(record, record.aside.get(key, {}), member, why)
+            return
         if member in record.rotten and why != "rotted":
             record.rotten.remove(member)
             record.failures.append(now)
@@ -142,7 +152,7 @@ class Checkers:
             return
         if record.good() >= record.copies:
             record.whole = now
-        del record.holders[member]
+        self._forget(record, record.holders, member, why)
         if why == "killed":
             record.failures.append(now)
         elif why == "rotted":
@@ -160,9 +170,21 @@ class Checkers:
             )
         record.lost = good == 0
 
+    def record(self, key: bytes) -> Record:
+        """Return the story of a key, or of the one that a version under this key has lost."""
+        if key.startswith(ASIDE):
+            key = key.removeprefix(ASIDE).partition(b"/")[2]
+        return self.records[key]
+
+    @staticmethod
+    def _forget(record: Record, holders: dict[int, bytes], member: int, why: str) -> None:
+        content = holders.pop(member, None)
+        if content is not None and why not in ("moved", "trimmed"):  # which must not be the last
+            record.gone |= {content} - record.contents()
+
     def buried(self, member: int, key: bytes) -> None:
         """Take note that a member knows that a key was dropped."""
-        record = self.records[key]
+        record = self.record(key)
         if record.drop_began is None:
             raise Violation(f"dropping: {key.decode()} counts as dropped, but nobody dropped it")
         record.buried.add(member)
@@ -175,7 +197,7 @@ class Checkers:
 
     def pulled(self, member: int, key: bytes) -> None:
         """Check that a member does not fetch faster than it may."""
-        self._pulled[member] += self.records[key].size
+        self._pulled[member] += self.record(key).size
         seconds = self._clock() - self._started[member]
         # A second's worth may have been saved up, and the last one is begun with the least rest.
         largest = max(record.size for record in self.records.values())
@@ -185,7 +207,8 @@ class Checkers:
     def killed(self, member: int) -> None:
         """Take note that a member has died, with all that it held."""
         for record in self.records.values():
-            self.removed(member, record.key, "killed")
+            for key in (record.key, *record.aside):
+                self.removed(member, key, "killed")
             if member in record.buried:
                 record.buried.remove(member)
                 record.forgotten |= record.drop_acknowledged is not None and not record.buried

@@ -47,6 +47,8 @@ class Record(msgspec.Struct):
     drop_began: float | None = None
     drop_acknowledged: float | None = None
     holders: dict[int, bytes] = {}  # content by member, of those who live
+    aside: dict[bytes, dict[int, bytes]] = {}  # likewise by the keys of versions that were moved
+    gone: set[bytes] = set()  # contents of which no copy was left at some moment
     buried: set[int] = set()  # live members that know of the drop
     rotten: set[int] = set()  # live members that have not noticed that their copy is bad
     failures: list[float] = []  # when a holder died or a rotten copy was found
@@ -65,6 +67,11 @@ class Record(msgspec.Struct):
     def safe(self) -> bool:
         """Whether the object is promised to be there."""
         return bool(self.acknowledged) and self.drop_began is None and not self.lost
+
+    def contents(self) -> set[bytes]:
+        """Return all versions that somebody holds, under whatever key."""
+        places = (self.holders, *self.aside.values())
+        return {content for holders in places for content in holders.values()}
 
     def good(self) -> int:
         """Count the copies that hold what was acknowledged."""

@@ -33,7 +33,7 @@ class _HastyRestorer(Restorer):
         self, me: int, holdings: Holdings, rate: float, patience: float, at_once: float = 3.0
     ) -> None:
         super().__init__(me, holdings, rate, patience, at_once)
-        self._trimming = _HastyTrimming(me, holdings, self._ask)
+        self._trimming = _HastyTrimming(me, holdings, self._ask, self._meet)
 
 
 class UnconfirmedTrim(Agent):
@@ -93,6 +93,29 @@ class NoLimit(Agent):
     store_class = _BottomlessStore
 
 
+class _CarelessStore(Store):
+    def move_aside(self, key: bytes, size: int, crc32c: int, aside: bytes) -> bool:
+        self._remove(key, "moved")
+        return True
+
+
+class LostLoser(Agent):
+    """Forgets what it has when it meets another version that wins."""
+
+    store_class = _CarelessStore
+
+
+class _StubbornStore(Store):
+    def move_aside(self, key: bytes, size: int, crc32c: int, aside: bytes) -> bool:
+        return False
+
+
+class TwoWinners(Agent):
+    """Keeps its own version of a key whatever others have."""
+
+    store_class = _StubbornStore
+
+
 class _IdleRestorer(Restorer):
     def step(self, event: Event, now: float, rng: Random) -> list[Instruction]:
         return []
@@ -120,6 +143,8 @@ PLANTED: dict[str, type[Agent]] = {
     "unmerged-tombstones": UnmergedTombstones,
     "early-acknowledgement": EarlyAcknowledgement,
     "no-limit": NoLimit,
+    "lost-loser": LostLoser,
+    "two-winners": TwoWinners,
     "no-restoring": NoRestoring,
     "chatter": Chatter,
 }

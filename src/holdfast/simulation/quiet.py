@@ -39,6 +39,11 @@ def complaint(cluster: Cluster) -> str:
                 return f"equal placement: {node} has {record.key!r} at {placed}, not {owners}"
         if wrong := _copies(cluster, record, owners):
             return wrong
+        for key, holders in record.aside.items():
+            holding = {n for n, agent in agents.items() if agent.member.number in holders}
+            owners = ring.owners(key, record.copies) if holding else []
+            if wrong := _in_place(cluster, record, key.decode(), holding, owners):
+                return wrong
     return ""
 
 
@@ -51,9 +56,17 @@ def _copies(cluster: Cluster, record: Record, owners: list[str]) -> str:
         return f"dropping is final: {key} is on {sorted(holding)}" if holding else ""
     if not holding:
         return f"durable: {key} is on no node" if record.safe else ""
-    if record.contested:
-        return ""  # two versions stay where they are until somebody chooses
-    stores = [agents[node].store for node in owners if node not in holding]
+    if len(set(record.holders.values())) > 1:
+        return f"one winner: {key} has {sorted(set(record.holders.values()))}"
+    if lost := record.acknowledged.keys() - record.contents() - record.gone:
+        return f"nothing acknowledged is lost: {key} had {sorted(lost)}, which nobody has"
+    return _in_place(cluster, record, key, holding, owners)
+
+
+def _in_place(
+    cluster: Cluster, record: Record, key: str, holding: set[str], owners: list[str]
+) -> str:
+    stores = [cluster.agents[node].store for node in owners if node not in holding]
     if any(record.size > store.capacity - store.used for store in stores):
         return ""
     if holding != set(owners):
@@ -66,8 +79,6 @@ def too_many_messages(cluster: Cluster) -> str:
     wire, agents = cluster.wire, cluster.agents
     if any(agent.store.used + _LARGEST > agent.store.capacity for agent in agents.values()):
         return ""  # what finds no room is offered over and over
-    if any(record.contested for record in cluster.checkers.records.values()):
-        return ""
     for _ in range(_TIMES):
         before = wire.sent
         wire.run(wire.now + _COUNTED)

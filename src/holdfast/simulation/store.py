@@ -48,8 +48,8 @@ class Writer:
 class Store:
     """Objects and dropped keys of member `me`; implements `restoring.holdings.Holdings`.
 
-    `watch` is told of every copy that comes or goes: "stored", "trimmed", "dropped", "rotted" or
-    "lost" (found to be rotten); and of keys that are "buried".
+    `watch` is told of every copy that comes or goes: "stored", "trimmed", "dropped", "rotted",
+    "lost" (found to be rotten) or "moved" (to another key); and of keys that are "buried".
     """
 
     def __init__(
@@ -184,6 +184,26 @@ class Store:
         self._remove(key, "trimmed")
         return True
 
+    def has_room(self, held: Held) -> bool:
+        """Tell whether an object would find room here at this moment."""
+        return held.size <= self.capacity - self.used
+
+    def move_aside(self, key: bytes, size: int, crc32c: int, aside: bytes) -> bool:
+        """Keep an object under another key; tells whether it was still that object."""
+        stored = self.objects.get(key)
+        if stored is None or (stored.held.size, stored.held.crc32c) != (size, crc32c):
+            return False
+        if aside in self._writing:
+            return False
+        self._remove(key, "moved")
+        if aside not in self.objects and aside not in self.dropped:
+            self._add(msgspec.structs.replace(stored.held, key=aside), stored.content)
+        return True
+
+    def keys(self, prefix: bytes, limit: int) -> list[bytes]:
+        """List keys of objects that begin so, in order."""
+        return sorted(key for key in self.objects if key.startswith(prefix))[:limit]
+
     def dropped_digest(self) -> Digest:
         """Digest the keys that were dropped."""
         return self._dropped_digest
@@ -241,6 +261,10 @@ class Store:
             return
         if crc32c(content) != held.crc32c:
             raise Damaged("the bytes do not match their checksum")
+        self._add(held, content)
+
+    def _add(self, held: Held, content: bytes) -> None:
+        key = held.key
         digest = xxh3_64(b"%d %d " % (held.size, held.crc32c) + key)
         stored = Stored(held, content, digest, xxh3_64(key) >> 58)
         self.objects[key] = stored
