@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +36,8 @@ struct Placement {
     std::uint64_t identity = 0;          // of the view
     std::uint64_t self = 0;              // our own number; 0: nobody
     Trees trees = {};
+    // The ring with the nodes on it whose members were lost, if there are any.
+    std::optional<Ring> with_lost = {};
 
     bool same_owners(const Placement& other) const {
         return self == other.self && numbers == other.numbers && ring == other.ring;

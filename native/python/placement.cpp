@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/hash.hpp"
+#include "base/sha256.hpp"
 #include "placement/ring.hpp"
 #include "placement/tree.hpp"
 #include "python/bind.hpp"
@@ -40,6 +41,13 @@ void bind_placement(nb::module_& module) {
     module.def(
         "xxh3_128", [](const nb::bytes& data) { return holdfast::xxh3_128_hex(as_view(data)); },
         "data"_a, "XXH3 with 128 bits, in hexadecimal.");
+    module.def(
+        "hmac_sha256",
+        [](const nb::bytes& key, const nb::bytes& data) {
+            auto digest = holdfast::hmac_sha256(as_view(key), as_view(data));
+            return nb::bytes(digest.data(), digest.size());
+        },
+        "key"_a, "data"_a, "What only who knows the key can compute, and does not tell it.");
 
     nb::class_<Ring>(module, "Ring", "holdfast.placement.ring.Ring at full speed.")
         .def(

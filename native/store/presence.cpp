@@ -11,10 +11,11 @@ void Presence::set_self(std::uint64_t number) {
 
 void Presence::set_placement(Ring ring, std::vector<std::uint64_t> numbers,
                              std::vector<std::string> addresses, std::uint64_t identity,
-                             std::vector<std::string> racks) {
+                             std::vector<std::string> racks, std::optional<Ring> with_lost) {
     racks.resize(numbers.size());
-    replace(std::make_shared<Placement>(Placement{
-        std::move(ring), std::move(numbers), std::move(addresses), identity, 0, Trees(racks)}));
+    replace(std::make_shared<Placement>(Placement{std::move(ring), std::move(numbers),
+                                                  std::move(addresses), identity, 0, Trees(racks),
+                                                  std::move(with_lost)}));
 }
 
 void Presence::replace(std::shared_ptr<Placement> placement) {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ class Presence {
     void set_self(std::uint64_t number);
     void set_placement(Ring ring, std::vector<std::uint64_t> numbers,
                        std::vector<std::string> addresses, std::uint64_t identity,
-                       std::vector<std::string> racks = {});
+                       std::vector<std::string> racks = {},
+                       std::optional<Ring> with_lost = std::nullopt);
     // Null until the first view is known.
     PlacementPtr placement() const;
     std::uint64_t self() const { return self_; }

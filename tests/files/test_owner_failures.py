@@ -240,7 +240,7 @@ def test_killed_in_the_middle_of_a_fill_and_another_takes_over(
 
 
 def test_a_dataset_larger_than_the_cache_works(storage: Storage, data: dict[str, bytes]) -> None:
-    small = {**SETTINGS, "memory": "1 MiB", "file_largest": "1 MiB"}
+    small = {**SETTINGS, "memory": "1 MiB", "disk": "64 KiB", "file_largest": "1 MiB"}
     total = sum(map(len, data.values()))
     assert total > 2 << 20
     with (

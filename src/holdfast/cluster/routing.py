@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 
 from ..errors import HoldfastError
-from ..membership.owners import Owners
+from ..membership.owners import Owners, lost_nodes
 from ..membership.view import Entry, Member, State, View
 from .avoid import Avoided
 
@@ -73,6 +73,8 @@ class Routing:
                 self._avoided.remove(entry.member.number)
         if self._view.identity == self._routes.owners.identity:
             if news:  # perhaps of somebody who came and died without our having heard of it
+                if lost_nodes(self._view) != self._routes.owners.lost:
+                    self._routes = _Routes(self._view, self.virtual_nodes)
                 self._routes.lost = self._view.lost()
             return False
         self._routes = _Routes(self._view, self.virtual_nodes)

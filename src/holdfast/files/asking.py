@@ -1,10 +1,10 @@
-"""Whom a program asks for a file, and what it does when an owner fails."""
+"""How a program asks for a file; whom, and what then when an owner fails, the core decides."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -20,8 +20,7 @@ T = TypeVar("T")
 Ask = Callable[[str, float, bool], T]
 #: What to do when an owner fails; the core knows them by their places.
 POLICIES = ("abort", "redirect", "recache")
-#: So many owners are tried one after the other before the shared file system itself.
-TRIED = 4
+_ABORT = POLICIES.index("abort")
 #: An agent that lives and reads a large file may take so many deadlines; the shim has the same.
 _MOST_DEADLINES = 10
 #: How often the view is asked for while files are read, in seconds.
@@ -43,12 +42,10 @@ class Asking:
 
     def __init__(self, peers: Peers, config: Config, on_failure: str) -> None:
         self._peers = peers
-        self._on_failure = on_failure
+        self._policy = POLICIES.index(on_failure)
         self._trust = _core.Trust(
             config.file_strikes, config.avoid, config.file_deadline, config.deadline
         )
-        self._ring = _core.Ring([], 1)
-        self._on_ring: list[str] = []
         self._look_at = 0.0
         self._counting = threading.Lock()
         self._stats = FileStats()
@@ -59,14 +56,13 @@ class Asking:
         `deadline` is borne instead of what an owner is trusted with, if it is given.
         """
         self._look()
-        stale = failed = False
-        owners = self._owners(name)
-        while owners:
-            member = owners.pop(0)
+        stale = False
+        failure: TryAgain | None = None
+        walk, members = self._walk(name)
+        while (number := walk.next(self._trust, time.monotonic())) is not None:
+            member = members[number]
             try:
-                if not self._trusts(member):
-                    raise Unavailable(f"{member.node} failed a moment ago")
-                return self._try(member, ask, failed, deadline)
+                return self._try(member, ask, walk.stands_in, deadline)
             except (NotCached, Damaged):
                 break  # Damaged: its copy was bad, or the storage failed it
             except StaleView:
@@ -75,12 +71,13 @@ class Asking:
                 # It sees another owner and has no copy: one of us has old news.
                 stale = True
                 self._peers.merge(member)
-                owners = self._owners(name)
+                walk, members = self._walk(name)
             except TryAgain as error:
-                failed = True
+                failure = error
                 self._blame(member, error)
-                if self._gives_up(member, error):
-                    break
+                walk.failed()
+        if walk.aborts:
+            raise Unavailable(walk.reason) from failure
         self.count(shared=1)
         return source()
 
@@ -89,11 +86,7 @@ class Asking:
         self._look()
         routing = self._peers.routing
         member = next((one for one in routing.live if one.node == self._peers.node), None)
-        owner = self._owners(name)[:1]
         try:
-            # Who takes over from the dead is for the agent to find, if somebody shall.
-            if owner and not self._lives(owner[0]) and self._gives_up(owner[0], None):
-                member = None
             if member is not None and self._trusts(member):
                 return self._patiently(member, ask)
         except (NotCached, Damaged):
@@ -101,8 +94,12 @@ class Asking:
         except TryAgain as error:
             if member is not None and member == routing.member_at(error) and self._silent(member):
                 self._blame(member, error)
-            if self._on_failure == "abort":
+            if self._policy == _ABORT:
                 raise
+        else:  # nobody asks the owners for us, but one that failed is a reason to give up
+            walk, _ = self._walk(name)
+            if walk.next(self._trust, time.monotonic()) is None and walk.aborts:
+                raise Unavailable(walk.reason)
         self.count(shared=1)
         return source()
 
@@ -122,17 +119,10 @@ class Asking:
         self._peers.refresh()
         return self._peers.routing.avoids(member, time.monotonic())
 
-    def _owners(self, name: bytes) -> list[Member]:
-        """Return who owns a file, and who would if those before failed."""
-        routing, key = self._peers.routing, _core.FILE_PREFIX + name
-        if self._on_failure == "recache":
-            return routing.owners.of(key, TRIED)
-        # Nobody takes over from the dead: they stay on the ring.
-        on_node = {member.node: member for member in (*routing.lost, *routing.live)}
-        if list(on_node) != self._on_ring:
-            self._on_ring = list(on_node)
-            self._ring = _core.Ring(self._on_ring, routing.virtual_nodes)
-        return [on_node[node] for node in self._ring.owners(key, 1)]
+    def _walk(self, name: bytes) -> tuple[_core.OwnerWalk, Mapping[int, Member]]:
+        """Begin to ask the owners of a file; returns the members by number as well."""
+        owners = self._peers.routing.owners
+        return owners.files.walk(_core.FILE_PREFIX + name, self._policy), owners.members
 
     def count(self, **more: int) -> None:
         """Count what was read."""
@@ -169,15 +159,6 @@ class Asking:
         self._trust.failed(member.number, isinstance(error, DeadlineMissed), time.monotonic())
         self._peers.doubt(member)
         self._look_at = 0.0
-
-    def _gives_up(self, member: Member, error: TryAgain | None) -> bool:
-        """Whether the failure of an owner ends the search among the agents."""
-        if self._on_failure == "abort":
-            raise Unavailable(
-                f"{member.node} owns the file and failed; with on_failure='abort' nobody takes "
-                "over: use 'redirect' or 'recache' to go on"
-            ) from error
-        return self._on_failure == "redirect"
 
     def _look(self) -> None:
         """Learn now and then who died and who joined: their share has other owners."""

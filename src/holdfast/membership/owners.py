@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from .._core import Ring
-from .view import Member, View
+import functools
+
+from .._core import FileOwners, Ring
+from .view import SPARE, Member, View
+
+
+def lost_nodes(view: View) -> frozenset[str]:
+    """Return the nodes whose owner was lost, and on which no other one lives."""
+    lost = {member.node for member in view.lost() if member.role != SPARE}
+    return frozenset(lost and lost.difference(member.node for member in view.owners_pool()))
 
 
 class Owners:
@@ -18,6 +26,21 @@ class Owners:
         self.members = {member.number: member for member in pool}
         self._on_node = {member.node: member for member in pool}
         self.ring = Ring(list(self._on_node), virtual_nodes)
+        #: Nodes whose owner was lost, and no other has come.
+        self.lost = lost_nodes(view)
+        self._virtual_nodes = virtual_nodes
+
+    @functools.cached_property
+    def with_lost(self) -> Ring | None:
+        """The ring as it would be if those had not been lost; None if none were."""
+        if not self.lost:
+            return None
+        return Ring([*self._on_node, *self.lost], self._virtual_nodes)
+
+    @functools.cached_property
+    def files(self) -> FileOwners:
+        """Whom to ask for files."""
+        return FileOwners(self.ring, self.numbers, self.with_lost)
 
     @property
     def numbers(self) -> list[int]:
