@@ -25,8 +25,7 @@ std::optional<Passed> Agent::file(const Root& root, const std::string& path) {
                     .path = path,
                     .tier = settings_.tier,
                     .largest = settings_.file_largest,
-                    .settled_ns = settings_.settled_ns,
-                    .one_version = true};
+                    .settled_ns = settings_.settled_ns};
     return fetch({.op = Op::Open,
                   .flags = kDescriptor,
                   .meta = OpenMessage{OnFailure::Recache, std::move(order)}.encode()});

@@ -66,8 +66,8 @@ struct stat brief(std::uint64_t inode, std::uint32_t mode) {
 // The two entries that every directory has; false if there is no room left.
 bool add_dots(Mount& mount, const NodePtr& node, off_t offset, Filling& into) {
     NodePtr above = mount.nodes.find(node->above);
-    auto own = brief(node->attributes().inode, S_IFDIR);
-    auto upper = brief((above ? above : node)->attributes().inode, S_IFDIR);
+    auto own = brief(node->shown_inode(), S_IFDIR);
+    auto upper = brief((above ? above : node)->shown_inode(), S_IFDIR);
     return (offset > 0 || into.add(".", own, 1, nullptr)) &&
            (offset > 1 || into.add("..", upper, 2, nullptr));
 }
@@ -78,8 +78,13 @@ void fill(Mount& mount, const NodePtr& node, const Listing& listing, off_t offse
          i < listing.entries.size(); ++i) {
         const Entry& entry = listing.entries[i];
         NodePtr told = plus ? mount.node_of(*node, listing, entry) : nullptr;
-        bool known = entry.attributes.mode != 0;
-        auto info = brief(known ? entry.attributes.inode : kUnknown, entry.attributes.mode);
+        std::uint64_t inode = kUnknown;
+        if (!told && entry.attributes.mode != 0) {
+            bool begins = entry.attributes.device != listing.directory.device;
+            auto space = mount.nodes.space_of(*node, node->path + "/" + entry.name, begins);
+            inode = number_in(space, entry.attributes.inode);
+        }
+        auto info = brief(inode, entry.attributes.mode);
         if (!into.add(entry.name.c_str(), info, static_cast<off_t>(i) + 3, told)) return;
     }
 }
@@ -88,7 +93,7 @@ void fill_made_up(Mount& mount, const NodePtr& node, off_t offset, Filling& into
     auto names = mount.nodes.children(*node);
     for (auto i = static_cast<std::size_t>(std::max<off_t>(offset - 2, 0)); i < names.size(); ++i) {
         NodePtr child = mount.nodes.current(node->path + "/" + names[i]);
-        auto info = brief(child ? child->attributes().inode : kUnknown, S_IFDIR);
+        auto info = brief(child ? child->shown_inode() : kUnknown, S_IFDIR);
         if (!into.add(names[i].c_str(), info, static_cast<off_t>(i) + 3, nullptr)) return;
     }
 }

@@ -60,7 +60,7 @@ std::string Mount::original_path(const Node& node) const {
 KnownPtr Mount::listing(const NodePtr& node, int& error) {
     auto fetch = [&](std::uint64_t& weight) { return fetch_listing(*node, weight, error); };
     KnownPtr known = listings_.get(node->number, fetch);
-    if (!known || settings.ttl == Duration{} || Clock::now() - known->since < settings.ttl)
+    if (!known || settings.ttl == Duration{} || BootClock::now() - known->since < settings.ttl)
         return known;
     listings_.drop(node->number);
     return listings_.get(node->number, fetch);
@@ -69,7 +69,7 @@ KnownPtr Mount::listing(const NodePtr& node, int& error) {
 KnownPtr Mount::fetch_listing(Node& node, std::uint64_t& weight, int& error) {
     auto inode = node.attributes().inode;
     auto refreshes = generation.load();
-    TimePoint now = Clock::now();
+    BootTime now = BootClock::now();
     if (auto passed = node.local ? std::nullopt : agent_.listing(*node.root, node.path)) {
         struct stat info{};
         bool there = ::fstat(passed->fd.get(), &info) == 0;
@@ -143,6 +143,9 @@ Outcome<NodePtr> Mount::look_up(const NodePtr& above, const std::string& name) {
 Outcome<NodePtr> Mount::look_up_itself(const Node& above, const std::string& path, bool local) {
     auto seen = look_at_original(path, guard);
     if (seen.error != 0) return {nullptr, seen.error};
+    // What listings say of devices may be another node's.
+    auto around = look_at_original(original_path(above), guard);
+    bool begins = around.error != 0 || around.value.device != seen.value.device;
     std::string target;
     if (S_ISLNK(seen.value.mode)) {
         auto link = link_of_original(path);
@@ -150,7 +153,7 @@ Outcome<NodePtr> Mount::look_up_itself(const Node& above, const std::string& pat
         target = settings.shown(link.value);
         seen.value.size = target.size();
     }
-    return {nodes.tell(above, {path, seen.value, std::move(target), local}), 0};
+    return {nodes.tell(above, {path, seen.value, std::move(target), local, begins}), 0};
 }
 
 // ---- files -----------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ using OpenedPtr = std::shared_ptr<const Opened>;
 
 struct Known {
     Listing listing;
-    TimePoint since;
+    BootTime since;
 };
 using KnownPtr = std::shared_ptr<const Known>;
 
@@ -113,7 +113,7 @@ class Mount {
 inline Mount& mount_of(fuse_req_t request) {
     return *static_cast<Mount*>(fuse_req_userdata(request));
 }
-struct stat stat_of(const Attributes& attributes);
+struct stat stat_of(const Node& node);
 fuse_entry_param entry_of(const Mount& mount, const Node& node);
 
 void add_name_operations(fuse_lowlevel_ops& operations);

@@ -8,7 +8,8 @@
 
 namespace holdfast::mount {
 
-struct stat stat_of(const Attributes& attributes) {
+struct stat stat_of(const Node& node) {
+    const Attributes attributes = node.attributes();
     constexpr std::int64_t kSecond = 1'000'000'000;
     auto time = [](std::uint64_t ns) {
         auto value = static_cast<std::int64_t>(ns);
@@ -20,7 +21,7 @@ struct stat stat_of(const Attributes& attributes) {
     info.st_uid = attributes.uid;
     info.st_gid = attributes.gid;
     info.st_nlink = attributes.nlink;
-    info.st_ino = attributes.inode;
+    info.st_ino = number_in(node.space, attributes.inode);
     info.st_size = static_cast<off_t>(attributes.size);
     info.st_blocks = static_cast<blkcnt_t>(attributes.blocks);
     info.st_atim = time(attributes.atime_ns);
@@ -32,7 +33,7 @@ struct stat stat_of(const Attributes& attributes) {
 fuse_entry_param entry_of(const Mount& mount, const Node& node) {
     fuse_entry_param entry{};
     entry.ino = node.number;
-    entry.attr = stat_of(node.attributes());
+    entry.attr = stat_of(node);
     entry.attr_timeout = mount.timeout_of(node);
     entry.entry_timeout = mount.timeout();
     return entry;
@@ -91,7 +92,7 @@ void get_attributes(fuse_req_t request, fuse_ino_t number, fuse_file_info*) {
         if (node->is_outdated()) mount.renew(node);
         std::shared_lock lock(mount.answering);
         if (generation != mount.generation) continue;
-        struct stat info = stat_of(node->attributes());
+        struct stat info = stat_of(*node);
         fuse_reply_attr(request, &info, mount.timeout_of(*node));
         return;
     }

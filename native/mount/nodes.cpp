@@ -76,11 +76,18 @@ NodePtr Nodes::current(const std::string& path) const {
     return found == by_path_.end() ? nullptr : found->second;
 }
 
+std::uint64_t Nodes::space_of(const Node& above, const std::string& path, bool begins) const {
+    for (const Root& root : settings_.roots)
+        if (root.path == path) return root.space;
+    return begins ? space_beginning_at(path) : above.space;
+}
+
 NodePtr Nodes::tell(const Node& above, Seen seen) {
     std::unique_lock lock(mutex_);
     if (auto made_up = made_up_.find(seen.path); made_up != made_up_.end()) return made_up->second;
+    std::uint64_t space = space_of(above, seen.path, seen.begins);
     NodePtr& current = by_path_[seen.path];
-    if (!current || (current->young && current->is_outdated()) ||
+    if (!current || (current->young && current->is_outdated()) || current->space != space ||
         !is_same(current->attributes(), seen.attributes)) {
         auto node = std::make_shared<Node>();
         node->number = next_++;
@@ -88,6 +95,7 @@ NodePtr Nodes::tell(const Node& above, Seen seen) {
         node->path = seen.path;
         node->root = settings_.root_of(seen.path);
         node->local = seen.local;
+        node->space = space;
         node->target = std::move(seen.target);
         node->attributes_ = seen.attributes;
         node->young =

@@ -27,6 +27,7 @@ struct Node {
     std::string path;  // on the shared file system; of a made-up directory: where it would be
     const Root* root = nullptr;  // null: a directory above the roots, which only the mount has
     bool local = false;          // on another file system than its root: agents are not asked
+    std::uint64_t space = 0;     // of its file system (settings.hpp)
     std::string target;          // of a link, as the mount shows it
     // The kernel has dropped its name and does not find it by its path, but somebody may be in it.
     std::atomic<bool> nameless = false;
@@ -34,6 +35,8 @@ struct Node {
     bool young = false;
 
     bool is_made_up() const { return root == nullptr; }
+    // As programs see it.
+    std::uint64_t shown_inode() const { return number_in(space, attributes().inode); }
     std::string name() const { return path.substr(path.rfind('/') + 1); }
 
     Attributes attributes() const {
@@ -81,7 +84,10 @@ class Nodes {
         Attributes attributes;
         std::string target;
         bool local = false;
+        bool begins = false;  // a file system, other than that of the directory
     };
+    // Of what is seen at a path in a directory.
+    std::uint64_t space_of(const Node& above, const std::string& path, bool begins) const;
     // The node for what was seen in a directory, told once more to the kernel.
     NodePtr tell(const Node& above, Seen seen);
     void forget(std::uint64_t number, std::uint64_t times);

@@ -1,7 +1,12 @@
 #include "mount/settings.hpp"
 
+#include <sys/stat.h>
+
 #include <cstdlib>
+#include <map>
 #include <memory>
+
+#include "base/hash.hpp"
 
 namespace holdfast::mount {
 namespace {
@@ -49,7 +54,23 @@ bool is_forbidden(const std::string& path) {
     return path == "/" || !path.starts_with('/');
 }
 
+// Roots on one file system share their numbers.
+void number(std::vector<Root>& roots) {
+    std::map<dev_t, std::uint64_t> known;
+    for (Root& root : roots) {
+        root.space = &root == &roots.front() ? 0 : space_beginning_at(root.path);
+        struct stat info{};
+        if (::stat(root.alias.c_str(), &info) == 0)
+            root.space = known.emplace(info.st_dev, root.space).first->second;
+    }
+}
+
 }  // namespace
+
+std::uint64_t space_beginning_at(const std::string& path) {
+    constexpr std::uint64_t kBit = std::uint64_t{1} << 62;
+    return (xxh3_64(path) & (kBit - 1)) | kBit;  // below those of made-up directories
+}
 
 bool is_at_or_below(const std::string& path, const std::string& top) {
     return path.starts_with(top) && (path.size() == top.size() || path[top.size()] == '/');
@@ -95,6 +116,7 @@ Result<Settings> parse_settings(int count, char** words) {
             return Status(Code::BadInput, "the mount point " + settings.point + " and the root " +
                                               root.path + " lie within one another");
     }
+    number(settings.roots);
     return settings;
 }
 

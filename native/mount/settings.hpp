@@ -16,7 +16,21 @@ struct Root {
     std::string path;     // absolute, without "..", without a slash at its end
     std::string alias;    // the same with its links resolved
     bool spread = false;  // its files come from their owners on the ring, not down a tree
+    // What sets the numbers of its files apart from those of other file systems of the mount.
+    std::uint64_t space = 0;
 };
+
+// All that a mount shows is on one device, so files of its several file systems must differ in
+// their numbers. Those on that of the first root keep theirs: space 0. The space of any other
+// follows from the path at which it begins and not from its device, which is another one on each
+// node and after it was mounted anew. Within a space, numbers stay different, and other names of a
+// file have the same. No number of space 0 is met by another, as long as file systems give none
+// above 2^62. Two other spaces can only meet if they agree in all bits above those that numbers
+// have: where these are below 2^40, one pair of file systems in four million.
+std::uint64_t space_beginning_at(const std::string& path);
+inline std::uint64_t number_in(std::uint64_t space, std::uint64_t inode) {
+    return space ^ inode;
+}
 
 struct Settings {
     std::string point;    // where it is mounted

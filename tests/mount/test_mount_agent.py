@@ -11,6 +11,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 from mounted import SETTINGS, WITHIN, fill, through, wait_for
 
@@ -19,6 +20,7 @@ from holdfast.cluster.contacts import Contacts
 from holdfast.cluster.storage import HOST, Storage
 from holdfast.cluster.survey import NodeStatus, survey
 from holdfast.files import mounting
+from holdfast.files.refreshing import Refresh
 
 BIG = os.urandom(12 << 20)
 
@@ -64,6 +66,28 @@ def test_all_nodes_together_ask_the_storage_once(
     assert storage.total(HOST).listings == 0
 
 
+def test_when_an_owner_of_a_spread_root_died_others_take_over_for_all_mounts(
+    backing: Path, storage: Storage, tmp_path: Path
+) -> None:
+    names = [f"{number:02}" for number in range(20)]
+    for name in names:
+        (backing / name).write_text(name)
+    with holdfast.local_cluster(nodes=2, storage=storage, **SETTINGS) as cluster:
+        with cluster.connect() as job:
+            job.files(storage.at).warm()
+        lost = storage.opens(1)
+        assert 0 < len(lost) < len(names)
+        cluster.kill(1)
+        storage.reset()
+        for point in ("one", "other"):
+            with through(
+                cluster, tmp_path / point, storage.at, spread_roots=str(storage.at)
+            ) as view:
+                assert [(view / name).read_text() for name in names] == names
+        assert storage.opens() == dict.fromkeys(lost, 1)
+        assert storage.opens(HOST) == {}
+
+
 def test_files_of_a_spread_root_come_from_their_owners(
     backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
@@ -105,6 +129,20 @@ def test_refresh_reaches_the_kernels_of_all_nodes(
         with cluster.connect() as job:
             assert job.files(storage.at).refresh().missed == []
         assert (second / "file").read_text() == "newer still"
+
+
+def test_a_mount_whose_agent_was_not_told_looks_again_when_it_has_learnt(
+    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+) -> None:
+    (backing / "file").write_text("old")
+    with through(cluster, tmp_path / "mnt", storage.at, 1) as view:
+        assert (view / "file").read_text() == "old"
+        (backing / "replacement").write_text("new, and longer")
+        (backing / "replacement").replace(backing / "file")
+        told = msgspec.msgpack.encode(Refresh([os.fsencode(storage.at)], 7))
+        with cluster.connect() as job:
+            job._peers.client.call(cluster.nodes[0].member.address, "files", "refresh", told)
+        wait_for(lambda: (view / "file").read_text() == "new, and longer")
 
 
 def test_refresh_sees_a_file_written_in_place(
@@ -247,7 +285,7 @@ def test_agents_with_too_little_memory(backing: Path, storage: Storage, tmp_path
         (backing / f"file-{number}").write_bytes(BIG[number << 18 : (number << 18) + (1 << 20)])
     (backing / "more than all of it").write_bytes(BIG)
     (backing / "large").write_bytes(BIG * 2)
-    small = {**SETTINGS, "memory": "8 MiB", "tree_largest": "16 MiB"}
+    small = {**SETTINGS, "memory": "8 MiB", "disk": "8 MiB", "tree_largest": "16 MiB"}
     with (
         holdfast.local_cluster(nodes=2, storage=storage, **small) as cluster,
         through(cluster, tmp_path / "m0", storage.at, 0) as first,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
 from mounted import SETTINGS, WITHIN, View, through
 
 import holdfast
 from holdfast.cluster.contacts import Contacts
 from holdfast.cluster.storage import Storage
 from holdfast.cluster.survey import survey
+from holdfast.errors import Full
 
 MIB = 1 << 20
 #: As native/mount/mount.cpp has it.
@@ -54,7 +56,7 @@ def test_a_part_that_cannot_be_had_is_asked_for_once(
     """The agent has no room for parts: they are read from the original, piece by piece."""
     content = os.urandom(3 * PART)
     (backing / "large").write_bytes(content)
-    settings = {**SETTINGS, "memory": "1 MiB", "tree_largest": "5 MiB"}
+    settings = {**SETTINGS, "memory": "1 MiB", "disk": "1 MiB", "tree_largest": "5 MiB"}
     with (
         holdfast.local_cluster(nodes=1, storage=storage, **settings) as cluster,
         through(cluster, tmp_path / "mnt", storage.at) as view,
@@ -66,3 +68,45 @@ def test_a_part_that_cannot_be_had_is_asked_for_once(
         contacts.client.close()
         assert node.counters["tree_misses_part"] == 3
         assert node.counters["tree_read_parts"] == 0
+
+
+@pytest.mark.parametrize("spread", [False, True])
+@pytest.mark.parametrize("disk", ["64 MiB", "2 MiB"])
+def test_memory_full_of_objects(
+    backing: Path, storage: Storage, tmp_path: Path, spread: bool, disk: str
+) -> None:
+    """Files find room on the disk; where that is full, too, each is opened once, and counted."""
+    contents = {f"file-{number}": os.urandom(100_000) for number in range(12)}
+    for name, content in contents.items():
+        (backing / name).write_bytes(content)
+    settings = {**SETTINGS, "memory": "4 MiB", "disk": disk, "file_largest": "1 MiB"}
+    roots = {"spread_roots": str(storage.at)} if spread else {}
+    roomy = disk == "64 MiB"
+    with holdfast.local_cluster(nodes=2, storage=storage, **settings) as cluster:
+        with cluster.connect() as job:
+            for tier in ("memory",) if roomy else ("memory", "disk"):
+                for number in range(1000):
+                    try:
+                        data = os.urandom(50_000)
+                        job.objects.put(f"{tier}/{number}", data, copies=2, tier=tier)
+                    except Full:
+                        break
+        if roomy:
+            with through(cluster, tmp_path / "ahead", storage.at, **roots) as view:
+                for name, content in contents.items():
+                    assert (view / name).read_bytes() == content
+            assert storage.opens() == dict.fromkeys(contents, 1)
+            storage.reset()
+        with through(cluster, tmp_path / "mnt", storage.at, **roots) as view:
+            for name, content in contents.items():
+                assert (view / name).read_bytes() == content
+            from_storage = view.counters()["files_from_storage"]
+        contacts = Contacts(cluster.directory, WITHIN)
+        no_room = sum(node.files.no_room for node in survey(contacts).nodes)
+        contacts.client.close()
+        if roomy:
+            assert (storage.opens(), from_storage, no_room) == ({}, 0, 0)
+        else:
+            assert storage.opens() == dict.fromkeys(contents, 1)
+            assert from_storage == len(contents)
+            assert no_room >= len(contents)

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "mount/agent.hpp"
@@ -100,6 +101,35 @@ TEST_CASE("a number stands for one version, and is never used again") {
     CHECK(again->number > now->number);
     nodes.forget(top->number, 100);  // what only the mount has stays
     CHECK(nodes.find(top->number) == top);
+}
+
+TEST_CASE("numbers of files on different file systems are different, and on one the same") {
+    const std::string here = "/usr/bin", also_here = "/usr/lib";  // on one file system
+    const std::string there = "/elsewhere/root";  // who is not there shares with nobody
+    auto settings =
+        parse({"point=/mnt", "broadcast=" + here, "spread=" + there, "broadcast=" + also_here});
+    REQUIRE(settings.ok());
+    hm::Nodes nodes(*settings);
+    auto tell = [&](const hm::Node& above, const std::string& path, bool begins = false) {
+        return nodes.tell(above, {path, kDirectory, {}, false, begins});
+    };
+    auto top = nodes.current("");
+    auto first = tell(*top, here), second = tell(*top, there);
+    CHECK(first->shown_inode() == kDirectory.inode);
+    CHECK(tell(*top, also_here)->shown_inode() == kDirectory.inode);
+    CHECK(tell(*first, here + "/a")->shown_inode() == kDirectory.inode);
+    CHECK(second->shown_inode() != kDirectory.inode);
+    CHECK(tell(*second, there + "/a")->shown_inode() == second->shown_inode());
+    auto below = tell(*second, there + "/b", true);
+    auto further = tell(*below, there + "/b/c", true);
+    CHECK(tell(*below, there + "/b/d")->shown_inode() == below->shown_inode());
+    std::set<std::uint64_t> all;
+    for (auto& node : {top, first, second, below, further}) all.insert(node->shown_inode());
+    CHECK(all.size() == 5);
+    // One that was mounted over a directory with the same number is another.
+    CHECK(tell(*second, there + "/b") != below);
+    auto again = parse({"point=/mnt", "broadcast=" + here, "spread=" + there});
+    CHECK(again->roots[1].space == settings->roots[1].space);
 }
 
 TEST_CASE("nodes from many threads") {

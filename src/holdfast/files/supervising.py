@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 
 from ..cluster import mounts, processes
+from ..cluster.log import note
 from ..cluster.session import MOUNT_STATE
 from . import mount_table
 from .mount_control import ask
@@ -94,7 +95,7 @@ class Supervisor:
             if self._wait(_EVERY):
                 if self._process.returncode == 0:  # somebody has unmounted it
                     return
-                print(f"{PROGRAM.name} ended with {self._process.returncode}", flush=True)
+                note(f"{PROGRAM.name} ended with {self._process.returncode}")
                 if time.monotonic() - self._since > _LONG_LIFE:
                     pause = _FIRST_PAUSE
                 self._unmount()
@@ -104,11 +105,11 @@ class Supervisor:
                     said = self.start()
                     if said == "mounted":
                         break
-                    print(said, flush=True)
+                    note(said)
             elif not self._session_is_there():
                 return
             elif self._is_stuck():
-                print(f"the mount at {self._point} did not answer: it is aborted", flush=True)
+                note(f"the mount at {self._point} did not answer: it is aborted")
                 self._kill()
                 self._well = time.monotonic()
 
@@ -180,7 +181,7 @@ class Supervisor:
         try:
             self._process.wait(_END_WITHIN)
         except subprocess.TimeoutExpired:  # it hangs in the kernel, as nothing but that can help
-            print(f"process {self._process.pid} does not end: the storage hangs", flush=True)
+            note(f"process {self._process.pid} does not end: the storage hangs")
 
     def _unmount(self) -> None:
         """Remove what is left of it at the mount point."""
