@@ -33,6 +33,13 @@ std::uint64_t nanoseconds(Duration time) {
         std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
 }
 
+Status no_room(const std::string& path) {
+    auto megabytes = std::to_string((sizeof(hf_table) + 999'999) / 1'000'000);
+    return Status(Code::HoldfastError, "no room for the attribute table " + path +
+                                           ", which takes " + megabytes +
+                                           " MB; make room there, or set another run_dir");
+}
+
 // Writes an entry whole, or as far as nobody believes it.
 template <typename Entry, typename Write>
 void rewrite(Entry& entry, Write write) {
@@ -54,6 +61,12 @@ Result<std::unique_ptr<AttributeTable>> AttributeTable::open(const std::string& 
     };
     Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!file || ::ftruncate(file.get(), sizeof(hf_table)) != 0) return failure(errno);
+    // Whoever touches a page of a map that finds no room any more is killed, we and every program.
+    int error;
+    do error = ::posix_fallocate(file.get(), 0, sizeof(hf_table));
+    while (error == EINTR);
+    if (error == ENOSPC || error == EDQUOT) return no_room(path);
+    if (error != 0) return failure(error);
     void* at = ::mmap(nullptr, sizeof(hf_table), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
     if (at == MAP_FAILED) return failure(errno);
     auto* table = static_cast<hf_table*>(at);
@@ -63,24 +76,28 @@ Result<std::unique_ptr<AttributeTable>> AttributeTable::open(const std::string& 
 }
 
 AttributeTable::AttributeTable(hf_table* table, std::function<void()> was_away)
-    : table_(table), was_away_(std::move(was_away)) {
+    : table_(table), roots_(HF_TABLE_ROOTS), was_away_(std::move(was_away)) {
     pass_generation();  // names of an agent before us
+    for (auto& root : table_->roots) rewrite(root, [&] { root.hash = 0; });
     std::atomic_ref(table_->fresh_ns).store(nanoseconds(kFresh));
+    std::atomic_ref(table_->beat_ns).store(0);
     heart_ = start_thread([this] { beat(); });
 }
 
 void AttributeTable::beat() {
     std::unique_lock lock(mutex_);
-    for (TimePoint last = Clock::now(); !stopping_; wake_.wait_for(lock, kBetweenBeats)) {
-        if (Clock::now() - used_ >= kIdle) {
+    for (BootTime last = BootClock::now(); !stopping_; wake_.wait_for(lock, kBetweenBeats)) {
+        if (!resting_ && Clock::now() - used_ >= kIdle) {
             pass_generation();
             std::atomic_ref(table_->beat_ns).store(0);
             resting_ = true;
-            wake_.wait(lock, [&] { return stopping_ || !resting_; });
-            last = Clock::now();
         }
-        TimePoint now = Clock::now();
-        if (now - last >= kFresh) {  // we were stopped, and perhaps not told of changes
+        if (resting_) {
+            wake_.wait(lock, [&] { return stopping_ || !resting_; });
+            last = BootClock::now();
+        }
+        BootTime now = BootClock::now();
+        if (now - last >= kFresh) {  // we were stopped or slept, and perhaps not told of changes
             pass_generation();
             was_away_();
         }
@@ -119,6 +136,49 @@ AttributeTable::~AttributeTable() {
     heart_.join();
     ::munmap(table_, sizeof *table_);
 }
+
+// ---- roots -----------------------------------------------------------------------------------
+
+// Those of the table and what is known of them here have the same numbers.
+std::function<void()> AttributeTable::look_at(const std::string& root, bool if_untold) {
+    std::uint64_t hash = hf_hash(root.data(), root.size());
+    std::lock_guard lock(mutex_);
+    std::span all(table_->roots);
+    auto found = std::ranges::find(all, hash, &hf_seen_root::hash);
+    SeenRoot* seen = nullptr;
+    if (found != all.end()) {
+        seen = &roots_[static_cast<std::size_t>(found - all.begin())];
+        if (if_untold || seen->generation == generation() || !seen->looking.expired()) return {};
+    }
+    // Whatever becomes of who is to do it: it is done, or given up.
+    auto token = std::make_shared<char>();
+    if (seen) seen->looking = token;
+    return [this, root, token, generation = generation()] { record_root(root, generation); };
+}
+
+void AttributeTable::record_root(const std::string& root, std::uint64_t generation) {
+    struct stat info{};
+    bool there = ::stat(root.c_str(), &info) == 0;
+    std::uint64_t hash = hf_hash(root.data(), root.size());
+    std::lock_guard lock(mutex_);
+    std::span all(table_->roots);
+    auto found = std::ranges::find(all, hash, &hf_seen_root::hash);
+    if (found == all.end()) {
+        if (!there) return;
+        found = all.begin() + static_cast<std::ptrdiff_t>(next_root_++ % all.size());
+    }
+    roots_[static_cast<std::size_t>(found - all.begin())] = {generation, {}};
+    // Whoever stood aside looks again when this is written.
+    if (there && found->hash == hash && found->device == info.st_dev && found->inode == info.st_ino)
+        return;
+    rewrite(*found, [&] {
+        found->hash = there ? hash : 0;
+        found->device = info.st_dev;
+        found->inode = info.st_ino;
+    });
+}
+
+// ---- entries ---------------------------------------------------------------------------------
 
 // That of the same copy, else one that is free, else the oldest.
 hf_entry& AttributeTable::place_for(std::uint64_t device, std::uint64_t inode) {

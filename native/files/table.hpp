@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "base/status.hpp"
@@ -25,8 +26,9 @@ class AttributeTable {
     // After so long without a heartbeat programs believe nothing of what they were told.
     static constexpr auto kFresh = std::chrono::milliseconds(400);
 
-    // Makes the file, or goes on with the one that an agent before us left. `was_away` is called
-    // when our heart had stopped for so long.
+    // Makes the file, or goes on with the one that an agent before us left; Full unless the file
+    // system has room for all of it now. `was_away` is called when our heart had stopped for so
+    // long.
     static Result<std::unique_ptr<AttributeTable>> open(
         const std::string& path, std::function<void()> was_away = [] {});
     ~AttributeTable();
@@ -34,6 +36,11 @@ class AttributeTable {
     // To be called before the descriptor is passed. A path that is too long is left out: the shim
     // asks for none.
     void record(const FileOrder& order, const Attributes& original, int descriptor);
+
+    // Looks at a root as this agent sees it and tells programs, so that those that see something
+    // else there stand aside. Nothing if that was done since something last changed, or is being
+    // done; `if_untold`: if it was ever done. The look may block; it must not outlive the table.
+    std::function<void()> look_at(const std::string& root, bool if_untold = false);
 
     // Programs ask: they watch our heart while they wait, also if it has rested.
     void keep_beating();
@@ -51,12 +58,20 @@ class AttributeTable {
     void beat();
     void wake_heart();  // with the lock held
     hf_entry& place_for(std::uint64_t device, std::uint64_t inode);
+    void record_root(const std::string& root, std::uint64_t generation);
+
+    struct SeenRoot {
+        std::uint64_t generation = 0;  // from before it was looked at
+        std::weak_ptr<void> looking;
+    };
 
     hf_table* table_;
+    std::vector<SeenRoot> roots_;  // those of the table
+    std::size_t next_root_ = 0;    // which gives way to a new one
     std::mutex mutex_;
     std::condition_variable wake_;
-    TimePoint used_{};  // when a program last asked
-    bool resting_ = false;
+    TimePoint used_{};     // when a program last asked
+    bool resting_ = true;  // until a program asks
     bool stopping_ = false;
     std::function<void()> was_away_;
     std::thread heart_;

@@ -87,6 +87,13 @@ void hf_forget_connections(void) {
     owner = (int)syscall(SYS_getpid);
 }
 
+int hf_raise(int low) {
+    int high = -1;
+    for (size_t i = 0; i < sizeof kHighNumbers / sizeof *kHighNumbers && high < 0; ++i)
+        high = (int)syscall(SYS_fcntl, low, F_DUPFD_CLOEXEC, kHighNumbers[i]);
+    return high;
+}
+
 static bool same_user(int socket) {
     struct ucred peer;
     socklen_t bytes = sizeof peer;
@@ -103,8 +110,7 @@ static bool connect_to_agent(struct connection* one) {
     struct stat seen;
     int high = -1;
     if (syscall(SYS_connect, low, &address, sizeof address) == 0 && same_user(low))
-        for (size_t i = 0; i < sizeof kHighNumbers / sizeof *kHighNumbers && high < 0; ++i)
-            high = (int)syscall(SYS_fcntl, low, F_DUPFD_CLOEXEC, kHighNumbers[i]);
+        high = hf_raise(low);
     syscall(SYS_close, low);
     if (high < 0) return false;
     syscall(SYS_fstat, high, &seen);
@@ -171,22 +177,29 @@ static long receive(int socket, char* out, size_t room, struct passed* passed) {
 
 enum outcome { BROKEN, LATE, SAID_NO, SAID_YES };
 
-static enum outcome exchange(int socket, const struct hf_frame* request, struct passed* passed,
-                             size_t* got, uint64_t end) {
-    if (!send_all(socket, request->bytes, request->size, end)) return BROKEN;
+// Both do not lie on the stack.
+struct talk {
+    struct hf_frame request;
     struct hf_reply reply;
+};
+
+static enum outcome exchange(int socket, struct talk* talk, struct passed* passed, size_t* got,
+                             uint64_t end) {
+    const struct hf_frame* request = &talk->request;
+    struct hf_reply* reply = &talk->reply;
+    if (!send_all(socket, request->bytes, request->size, end)) return BROKEN;
     *got = 0;
     for (;;) {
         // Most often it is not there yet, and waiting first spares a call.
         for (int left = MOST_DEADLINES; !wait_for(socket, POLLIN, end);
              end += hf_settings.deadline_ms)
             if (--left == 0 || !hf_agent_beats()) return LATE;
-        size_t at = *got < sizeof reply.bytes ? *got : HF_HEADER;
-        long more = receive(socket, reply.bytes + at, sizeof reply.bytes - at, passed);
+        size_t at = *got < sizeof reply->bytes ? *got : HF_HEADER;
+        long more = receive(socket, reply->bytes + at, sizeof reply->bytes - at, passed);
         if (more < 0 && again()) continue;
         if (more <= 0) return BROKEN;
         *got += (size_t)more;
-        switch (hf_look_at(&reply, *got, request)) {
+        switch (hf_look_at(reply, *got, request)) {
             case HF_INCOMPLETE:
                 continue;
             case HF_MALFORMED:
@@ -200,8 +213,7 @@ static enum outcome exchange(int socket, const struct hf_frame* request, struct 
 }
 
 // Asks on a connection that is kept, on a new one if that has ended meanwhile.
-static enum outcome ask_on(struct connection* one, const struct hf_frame* request,
-                           struct passed* passed) {
+static enum outcome ask_on(struct connection* one, struct talk* talk, struct passed* passed) {
     uint64_t end = now_ms() + hf_settings.deadline_ms;
     for (;;) {
         bool fresh = !is_ours(one);
@@ -210,14 +222,14 @@ static enum outcome ask_on(struct connection* one, const struct hf_frame* reques
             return BROKEN;
         }
         size_t got = 0;
-        enum outcome outcome = exchange(one->socket, request, passed, &got, end);
+        enum outcome outcome = exchange(one->socket, talk, passed, &got, end);
         if (outcome == SAID_YES || outcome == SAID_NO) return outcome;
         drop(one);
         if (outcome == LATE || fresh || got > 0) return outcome;
     }
 }
 
-static enum outcome ask(const struct hf_frame* request, struct passed* passed) {
+static enum outcome ask(struct talk* talk, struct passed* passed) {
     // A child that shares our memory must leave alone what is kept, and so must one that was made
     // past the C library.
     if (owner == (int)syscall(SYS_getpid)) {
@@ -226,19 +238,19 @@ static enum outcome ask(const struct hf_frame* request, struct passed* passed) {
             if (!__atomic_compare_exchange_n((bool*)&kept[i].taken, &expected, true, false,
                                              __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
                 continue;
-            enum outcome outcome = ask_on(&kept[i], request, passed);
+            enum outcome outcome = ask_on(&kept[i], talk, passed);
             kept[i].taken = false;
             return outcome;
         }
     }
     struct connection own = {.socket = -1};
-    enum outcome outcome = ask_on(&own, request, passed);
+    enum outcome outcome = ask_on(&own, talk, passed);
     drop(&own);
     return outcome;
 }
 
-static enum outcome ask_and_learn(const struct hf_frame* request, struct passed* passed) {
-    enum outcome outcome = ask(request, passed);
+static enum outcome ask_and_learn(struct talk* talk, struct passed* passed) {
+    enum outcome outcome = ask(talk, passed);
     if (outcome == SAID_YES || outcome == SAID_NO)
         answered();
     else
@@ -248,23 +260,47 @@ static enum outcome ask_and_learn(const struct hf_frame* request, struct passed*
 
 void hf_say_leaves(const struct hf_place* place) {
     // Also an agent that was left alone: whoever is not told goes on to serve what was.
-    if (!hf_agent_is_silent()) {
-        struct hf_frame request;
-        hf_write_leave(&request, place);
+    HF_BORROW(struct talk, talk);
+    if (talk != NULL && !hf_agent_is_silent()) {
+        hf_write_leave(&talk->request, place);
         struct passed passed = {-1, MSG_CMSG_CLOEXEC};
-        enum outcome outcome = ask_and_learn(&request, &passed);
+        enum outcome outcome = ask_and_learn(talk, &passed);
         if (passed.file >= 0) syscall(SYS_close, passed.file);
         if (outcome == SAID_YES) return;
     }
     hf_wait_until_stale();
 }
 
-int hf_ask_for(const struct hf_place* place, bool close_on_exec) {
-    if (left_alone() || hf_agent_is_silent()) return -1;
-    struct hf_frame request;
-    hf_write_open(&request, place);
+static int ask_for(const struct hf_place* place, bool close_on_exec) {
+    HF_BORROW(struct talk, talk);
+    if (talk == NULL) return -1;
+    hf_write_open(&talk->request, place);
     struct passed passed = {-1, close_on_exec ? MSG_CMSG_CLOEXEC : 0};
-    if (ask_and_learn(&request, &passed) == SAID_YES) return passed.file;
+    // It has looked at the root before it answers.
+    if (ask_and_learn(talk, &passed) == SAID_YES && hf_is_here(place->root) == HF_HERE)
+        return passed.file;
     if (passed.file >= 0) syscall(SYS_close, passed.file);
     return -1;
+}
+
+// What it told of a root may be of the time before the root was replaced: it is asked once.
+static bool is_elsewhere(const struct hf_root* known) {
+    if (hf_is_here(known) != HF_ELSEWHERE) return false;
+    struct hf_root* root = &hf_settings.roots[known - hf_settings.roots];
+    if (root->asked) return true;
+    root->asked = true;
+    HF_BORROW(struct hf_place, itself);
+    if (itself == NULL) return true;
+    itself->root = root;
+    itself->bytes = strlen(root->path);
+    strcpy(itself->path, root->path);
+    int file = ask_for(itself, true);  // which it is not, being a directory
+    if (file >= 0) syscall(SYS_close, file);
+    return hf_is_here(known) != HF_HERE;
+}
+
+int hf_ask_for(const struct hf_place* place, bool close_on_exec) {
+    if (left_alone() || !hf_knows_copies() || hf_agent_is_silent() || is_elsewhere(place->root))
+        return -1;
+    return ask_for(place, close_on_exec);
 }

@@ -38,10 +38,11 @@ static int corrected(int result, struct stat* out) {
 // What is known of a path below a root without a look at the shared file system. `follow`: a link
 // at its end.
 static bool known(int directory, const char* path, bool follow, struct hf_entry* original) {
-    struct hf_place place;
     if (!hf_active()) return false;
+    HF_BORROW(struct hf_place, place);
+    if (place == NULL) return false;
     int saved = errno;
-    bool found = hf_below(directory, path, &place) && hf_known(&place, original) &&
+    bool found = hf_below(directory, path, place) && hf_known(place, original) &&
                  (follow || original->direct);
     errno = saved;
     return found;

@@ -26,14 +26,17 @@ static const struct hf_table* table(void) {
     int file = (int)syscall(SYS_openat, AT_FDCWD, hf_settings.table, O_RDONLY | O_CLOEXEC, 0);
     if (file < 0) return NULL;
     struct stat seen;
+    uint64_t magic;
     void* at = MAP_FAILED;
     if (syscall(SYS_fstat, file, &seen) == 0 && seen.st_size == sizeof *known &&
-        seen.st_uid == hf_settings.user)
+        seen.st_uid == hf_settings.user &&
+        syscall(SYS_pread64, file, &magic, sizeof magic, offsetof(struct hf_table, magic)) ==
+            sizeof magic &&
+        magic == HF_TABLE_MAGIC)
         at = (void*)syscall(SYS_mmap, NULL, sizeof *known, PROT_READ, MAP_SHARED, file, 0);
     syscall(SYS_close, file);
     if (at == MAP_FAILED) return NULL;
-    if (((const struct hf_table*)at)->magic == HF_TABLE_MAGIC &&
-        __atomic_compare_exchange_n((const struct hf_table**)&mapped, &known, at, false,
+    if (__atomic_compare_exchange_n((const struct hf_table**)&mapped, &known, at, false,
                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
         return at;
     syscall(SYS_munmap, at, sizeof *known);
@@ -77,6 +80,10 @@ static bool find_entry(const struct hf_table* all, uint64_t device, uint64_t ino
     return false;
 }
 
+bool hf_knows_copies(void) {
+    return table() != NULL;
+}
+
 bool hf_is_copy(const struct stat* seen, struct hf_entry* original) {
     // All copies are like that, and hardly anything else is.
     if (seen->st_mode != (S_IFREG | S_IRUSR) || seen->st_uid != hf_settings.user) return false;
@@ -96,10 +103,15 @@ bool hf_copy_behind(int descriptor, struct hf_entry* original) {
 
 // ---- copies that lie under a name ------------------------------------------------------------
 
-static bool beats(const struct hf_table* all) {
+// The clock of hearts: it goes on while the host sleeps, when agents hear nothing.
+static uint64_t now_ns(void) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t beat = __atomic_load_n(&all->beat_ns, __ATOMIC_ACQUIRE), time = nanoseconds(&now);
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return nanoseconds(&now);
+}
+
+static bool beats(const struct hf_table* all) {
+    uint64_t beat = __atomic_load_n(&all->beat_ns, __ATOMIC_ACQUIRE), time = now_ns();
     return beat != 0 && time < beat + all->fresh_ns && beat < time + all->fresh_ns;
 }
 
@@ -116,24 +128,20 @@ bool hf_agent_beats(void) {
 void hf_wait_until_stale(void) {
     const struct hf_table* all = table();
     if (all == NULL) return;
-    struct timespec now, pause = {0, 10 * 1000 * 1000};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t end = nanoseconds(&now) + all->fresh_ns;
+    struct timespec pause = {0, 10 * 1000 * 1000};
+    uint64_t end = now_ns() + all->fresh_ns;
     for (;;) {
-        uint64_t beat = __atomic_load_n(&all->beat_ns, __ATOMIC_ACQUIRE), time = nanoseconds(&now);
+        uint64_t beat = __atomic_load_n(&all->beat_ns, __ATOMIC_ACQUIRE), time = now_ns();
         if (beat == 0 || time >= beat + all->fresh_ns || time >= end) return;
         syscall(SYS_nanosleep, &pause, NULL);
-        clock_gettime(CLOCK_MONOTONIC, &now);
     }
 }
 
 bool hf_agent_is_silent(void) {
     const struct hf_table* all = table();
     if (all == NULL) return false;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
     uint64_t beat = __atomic_load_n(&all->beat_ns, __ATOMIC_ACQUIRE);
-    return beat != 0 && nanoseconds(&now) > beat + hf_settings.deadline_ms * 1000000;
+    return beat != 0 && now_ns() > beat + hf_settings.deadline_ms * 1000000;
 }
 
 static bool read_name(const struct hf_name* name, uint64_t hash, struct hf_name* out) {
@@ -164,7 +172,7 @@ static bool is_of(const struct hf_entry* original, const struct hf_place* place)
 bool hf_known(const struct hf_place* place, struct hf_entry* original) {
     const struct hf_table* all = table();
     struct hf_name name;
-    return find_name(all, place, &name) &&
+    return find_name(all, place, &name) && hf_is_here(place->root) == HF_HERE &&
            find_entry(all, name.copy_device, name.copy_inode, original) && is_of(original, place) &&
            holds(all, name.generation);
 }
@@ -175,7 +183,7 @@ int hf_open_by_name(const struct hf_place* place, bool close_on_exec) {
     if ((hf_settings.start + ++opens) % 64 == 0) return -1;
     const struct hf_table* all = table();
     struct hf_name name;
-    if (!find_name(all, place, &name)) return -1;
+    if (!find_name(all, place, &name) || hf_is_here(place->root) != HF_HERE) return -1;
     int flags = O_RDONLY | O_NOFOLLOW | (close_on_exec ? O_CLOEXEC : 0);
     int file = (int)syscall(SYS_openat, AT_FDCWD, name.file, flags, 0);
     if (file < 0) return -1;
@@ -186,6 +194,28 @@ int hf_open_by_name(const struct hf_place* place, bool close_on_exec) {
         return file;
     syscall(SYS_close, file);
     return -1;
+}
+
+bool hf_root_told(struct hf_root* root, struct hf_seen_root* told) {
+    const struct hf_table* all = table();
+    uint64_t hash = hf_hash(root->path, strlen(root->path));
+    for (unsigned i = 0; all != NULL && i < HF_TABLE_ROOTS; ++i) {
+        const struct hf_seen_root* one = &all->roots[i];
+        uint32_t before = __atomic_load_n(&one->sequence, __ATOMIC_ACQUIRE);
+        if (before % 2 != 0 || one->hash != hash) continue;
+        memcpy(told, (const void*)one, sizeof *told);
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (__atomic_load_n(&one->sequence, __ATOMIC_RELAXED) == before && told->hash == hash) {
+            root->slot = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+uint32_t hf_root_sequence(const struct hf_root* root) {
+    const struct hf_table* all = table();
+    return all == NULL ? 0 : __atomic_load_n(&all->roots[root->slot].sequence, __ATOMIC_ACQUIRE);
 }
 
 // Devices have other numbers on other nodes: files have that of their root here.

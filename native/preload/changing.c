@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -12,17 +13,70 @@
 
 #include "preload/shim.h"
 
-void hf_changes(int directory, const char* path, bool follow) {
+static void say_leaves(const struct hf_root* root, const char* rest) {
+    HF_BORROW(struct hf_place, place);
+    size_t top = strlen(root->path), bytes = strlen(rest);
+    if (place == NULL || top + bytes + 1 > sizeof place->path) return;
+    place->root = root;
+    place->bytes = top + bytes;
+    memcpy(place->path, root->path, top);
+    memcpy(place->path + top, rest, bytes + 1);
+    hf_say_leaves(place);
+}
+
+// Whether there is a directory that is not empty.
+static bool is_full(int directory, const char* path) {
+    struct names {
+        char room[1024];
+    };
+    int file = (int)syscall(SYS_openat, directory, path,
+                            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+    if (file < 0) return false;
+    HF_BORROW(struct names, names);
+    // Two are there always.
+    int count = 0;
+    for (long got; names != NULL && count < 3 &&
+                   (got = syscall(SYS_getdents64, file, names->room, sizeof names->room)) > 0;)
+        for (long at = 0; at < got; ++count) {
+            uint16_t bytes;  // behind inode and offset
+            memcpy(&bytes, names->room + at + 16, sizeof bytes);
+            at += bytes;
+        }
+    syscall(SYS_close, file);
+    return count >= 3;
+}
+
+// What becomes of a path. Of a name: what it leads to is another thing afterwards, and so is all
+// below it. Nothing can be put where a directory is that is not empty, and nothing removes one.
+enum change { CONTENT, NAME, NAME_UNLESS_FULL };
+
+static void changes(int directory, const char* path, bool follow, enum change change) {
     if (!hf_active()) return;
     int saved = errno;
-    struct hf_place named, real;
-    bool below = hf_below(directory, path, &named);
+    struct both {
+        struct hf_place named, real;
+    };
+    HF_BORROW(struct both, places);
+    if (places == NULL) return;
+    bool is_named = hf_spelled(directory, path, &places->named);
     // A name outside may lead into a root, but this process is told of paths there only by those
     // who have them: such a name is looked up as well.
-    bool leads = hf_really_below(directory, path, follow, &real);
-    if (below) hf_say_leaves(&named);
-    if (leads && !(below && strcmp(named.path, real.path) == 0)) hf_say_leaves(&real);
+    bool is_real = hf_resolved(directory, path, follow, &places->real);
+    // Roots may lie in one another, or be one directory under two names.
+    for (size_t i = 0; i < hf_settings.count; ++i) {
+        const struct hf_root* root = &hf_settings.roots[i];
+        const char* one = is_named ? hf_touched(root, &places->named, change != CONTENT) : NULL;
+        const char* other = is_real ? hf_touched(root, &places->real, change != CONTENT) : NULL;
+        if (one == NULL && other == NULL) continue;
+        if (change == NAME_UNLESS_FULL && is_full(directory, path)) break;
+        if (one != NULL) say_leaves(root, one);
+        if (other != NULL && (one == NULL || strcmp(one, other) != 0)) say_leaves(root, other);
+    }
     errno = saved;
+}
+
+void hf_changes(int directory, const char* path, bool follow) {
+    changes(directory, path, follow, CONTENT);
 }
 
 // ---- by name ---------------------------------------------------------------------------------
@@ -33,33 +87,42 @@ void hf_changes(int directory, const char* path, bool follow) {
         hf_changes(directory, path, follow);                                  \
         return NEXT(name) arguments;                                          \
     }
-#define CHANGES_TWO(result, name, from_at, from, to_at, to, parameters, arguments) \
-    HF_NEXT(name);                                                                 \
-    HF_PUBLIC result name parameters {                                             \
-        hf_changes(from_at, from, false);                                          \
-        hf_changes(to_at, to, false);                                              \
-        return NEXT(name) arguments;                                               \
+#define CHANGES_NAME(result, name, directory, path, parameters, arguments) \
+    HF_NEXT(name);                                                         \
+    HF_PUBLIC result name parameters {                                     \
+        changes(directory, path, false, NAME_UNLESS_FULL);                 \
+        return NEXT(name) arguments;                                       \
+    }
+#define CHANGES_NAMES(result, name, from_at, from, to_at, to, parameters, arguments) \
+    HF_NEXT(name);                                                                   \
+    HF_PUBLIC result name parameters {                                               \
+        changes(from_at, from, false, NAME);                                         \
+        changes(to_at, to, false, NAME_UNLESS_FULL);                                 \
+        return NEXT(name) arguments;                                                 \
     }
 #define HERE AT_FDCWD
 
-CHANGES(int, unlink, false, HERE, path, (const char* path), (path))
-CHANGES(int, unlinkat, false, at, path, (int at, const char* path, int flags), (at, path, flags))
-CHANGES(int, rmdir, false, HERE, path, (const char* path), (path))
-CHANGES(int, remove, false, HERE, path, (const char* path), (path))
-CHANGES(int, symlink, false, HERE, path, (const char* to, const char* path), (to, path))
-CHANGES(int, symlinkat, false, at, path, (const char* to, int at, const char* path), (to, at, path))
+CHANGES_NAME(int, unlink, HERE, path, (const char* path), (path))
+CHANGES_NAME(int, unlinkat, at, path, (int at, const char* path, int flags), (at, path, flags))
+CHANGES_NAME(int, rmdir, HERE, path, (const char* path), (path))
+CHANGES_NAME(int, remove, HERE, path, (const char* path), (path))
+CHANGES_NAME(int, symlink, HERE, path, (const char* to, const char* path), (to, path))
+CHANGES_NAME(int, symlinkat, at, path, (const char* to, int at, const char* path), (to, at, path))
 CHANGES(int, truncate, true, HERE, path, (const char* path, off_t size), (path, size))
 HF_PUBLIC int truncate64(const char* path, off64_t size) __attribute__((alias("truncate")));
 
-CHANGES_TWO(int, rename, HERE, from, HERE, to, (const char* from, const char* to), (from, to))
-CHANGES_TWO(int, renameat, a, from, b, to, (int a, const char* from, int b, const char* to),
-            (a, from, b, to))
-CHANGES_TWO(int, renameat2, a, from, b, to,
-            (int a, const char* from, int b, const char* to, unsigned flags),
-            (a, from, b, to, flags))
-CHANGES_TWO(int, link, HERE, from, HERE, to, (const char* from, const char* to), (from, to))
-CHANGES_TWO(int, linkat, a, from, b, to,
-            (int a, const char* from, int b, const char* to, int flags), (a, from, b, to, flags))
+CHANGES_NAMES(int, rename, HERE, from, HERE, to, (const char* from, const char* to), (from, to))
+CHANGES_NAMES(int, renameat, a, from, b, to, (int a, const char* from, int b, const char* to),
+              (a, from, b, to))
+HF_NEXT(renameat2);
+HF_PUBLIC int renameat2(int a, const char* from, int b, const char* to, unsigned flags) {
+    changes(a, from, false, NAME);
+    changes(b, to, false, flags & RENAME_EXCHANGE ? NAME : NAME_UNLESS_FULL);
+    return NEXT(renameat2)(a, from, b, to, flags);
+}
+CHANGES_NAMES(int, link, HERE, from, HERE, to, (const char* from, const char* to), (from, to))
+CHANGES_NAMES(int, linkat, a, from, b, to,
+              (int a, const char* from, int b, const char* to, int flags), (a, from, b, to, flags))
 
 CHANGES(int, chmod, true, HERE, path, (const char* path, mode_t mode), (path, mode))
 CHANGES(int, fchmodat, true, at, path, (int at, const char* path, mode_t mode, int flags),

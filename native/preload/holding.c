@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -59,8 +58,12 @@ static _Atomic uint8_t* lock_mark(const struct hf_entry* original) {
     return &locked[mixed >> 52];
 }
 
-// From here on the number stands for the original, at the same offset. False: it did already.
-static bool replace(int file) {
+void hf_mark(const struct hf_entry* original) {
+    *lock_mark(original) = 1;
+    any_locked = true;
+}
+
+bool hf_replace(int file, enum hf_marking marking) {
     struct hf_entry original;
     if (!hf_copy_behind(file, &original)) return false;
     int saved = errno;
@@ -73,8 +76,7 @@ static bool replace(int file) {
                 seen.st_ino == original.inode && syscall(SYS_lseek, real, at, SEEK_SET) == at;
     if (same) syscall(SYS_dup3, real, file, flags & FD_CLOEXEC ? O_CLOEXEC : 0);
     bool first = !*lock_mark(&original);
-    *lock_mark(&original) = 1;
-    any_locked = true;
+    if (marking == HF_MARKED) hf_mark(&original);
     if (real >= 0 && (first || !same)) syscall(SYS_close, real);
     errno = saved;
     return same;
@@ -85,15 +87,9 @@ bool hf_holds_lock(int copy) {
     return any_locked && hf_copy_behind(copy, &original) && *lock_mark(&original);
 }
 
-HF_NEXT(flock);
-HF_PUBLIC int flock(int file, int operation) {
-    replace(file);
-    return NEXT(flock)(file, operation);
-}
-
 HF_NEXT(lockf);
 HF_PUBLIC int lockf(int file, int command, off_t size) {
-    replace(file);
+    hf_replace(file, HF_MARKED);
     return NEXT(lockf)(file, command, size);
 }
 HF_PUBLIC int lockf64(int file, int command, off64_t size) __attribute__((alias("lockf")));
@@ -112,7 +108,7 @@ HF_PUBLIC int fcntl(int file, int command, ...) {
         case F_OFD_SETLK:
         case F_OFD_SETLKW:
         case F_SETLEASE:
-            replace(file);
+            hf_replace(file, HF_MARKED);
     }
     return NEXT(fcntl)(file, command, argument);
 }
@@ -121,13 +117,13 @@ HF_PUBLIC int fcntl64(int file, int command, ...) __attribute__((alias("fcntl"))
 // A copy can be neither run nor mapped to be run.
 HF_NEXT(fexecve);
 HF_PUBLIC int fexecve(int file, char* const arguments[], char* const environment[]) {
-    replace(file);
+    hf_replace(file, HF_MARKED);
     return NEXT(fexecve)(file, arguments, environment);
 }
 
 HF_NEXT(mmap);
 HF_PUBLIC void* mmap(void* at, size_t size, int protection, int flags, int file, off_t offset) {
-    if ((protection & PROT_EXEC) && !(flags & MAP_ANONYMOUS)) replace(file);
+    if ((protection & PROT_EXEC) && !(flags & MAP_ANONYMOUS)) hf_replace(file, HF_MARKED);
     return NEXT(mmap)(at, size, protection, flags, file, offset);
 }
 HF_PUBLIC void* mmap64(void* at, size_t size, int protection, int flags, int file, off64_t offset)

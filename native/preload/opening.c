@@ -27,16 +27,17 @@ static bool is_link(int directory, const char* path) {
 
 // A descriptor of a copy; -1: the C library shall open it.
 static int from_cache(int directory, const char* path, int flags) {
-    struct hf_place place;
     // A file without a name changes no path; its path is that of a directory, with all below it.
     bool nameless = (flags & O_TMPFILE) == O_TMPFILE;
     if (!nameless && ((flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC))))
         hf_changes(directory, path, !(flags & O_NOFOLLOW));
     if ((flags & ~HARMLESS) != O_RDONLY || !hf_active()) return -1;
+    HF_BORROW(struct hf_place, place);
+    if (place == NULL) return -1;
     int saved = errno, file = -1;
-    if (hf_below(directory, path, &place) && !((flags & O_NOFOLLOW) && is_link(directory, path)))
-        if ((file = hf_open_by_name(&place, flags & O_CLOEXEC)) < 0)
-            file = hf_ask_for(&place, flags & O_CLOEXEC);
+    if (hf_below(directory, path, place) && !((flags & O_NOFOLLOW) && is_link(directory, path)))
+        if ((file = hf_open_by_name(place, flags & O_CLOEXEC)) < 0)
+            file = hf_ask_for(place, flags & O_CLOEXEC);
     if (file >= 0 && hf_holds_lock(file)) {  // and would lose them when the original is next closed
         syscall(SYS_close, file);
         file = -1;
@@ -107,7 +108,7 @@ static int flags_of(const char* mode) {
     for (size_t i = 0; mode != NULL && i < sizeof kinds / sizeof *kinds; ++i) {
         if (*mode != kinds[i].letter) continue;
         int flags = kinds[i].flags;
-        for (const char* more = mode + 1; *more != 0 && *more != ','; ++more) {
+        for (const char* more = mode + 1; *more != 0; ++more) {
             if (*more == '+') flags = kinds[i].with_plus | (flags & O_CLOEXEC);
             if (*more == 'e') flags |= O_CLOEXEC;
         }
@@ -116,9 +117,16 @@ static int flags_of(const char* mode) {
     return -1;
 }
 
+static int stream_from_cache(const char* path, const char* mode, int more) {
+    int flags = path == NULL ? -1 : flags_of(mode);
+    if (flags < 0) return -1;
+    // fdopen does not convert characters (",ccs=").
+    if ((flags & O_ACCMODE) == O_RDONLY && strchr(mode, ',') != NULL) return -1;
+    return from_cache(AT_FDCWD, path, flags | more);
+}
+
 HF_PUBLIC FILE* fopen(const char* path, const char* mode) {
-    int flags = flags_of(mode);
-    int file = flags < 0 ? -1 : from_cache(AT_FDCWD, path, flags);
+    int file = stream_from_cache(path, mode, 0);
     if (file >= 0) {
         int saved = errno;
         FILE* stream = fdopen(file, mode);
@@ -131,8 +139,7 @@ HF_PUBLIC FILE* fopen(const char* path, const char* mode) {
 
 // The stream keeps its descriptor's number, so the C library opens the copy once more.
 HF_PUBLIC FILE* freopen(const char* path, const char* mode, FILE* stream) {
-    int flags = path == NULL ? -1 : flags_of(mode);
-    int file = flags < 0 ? -1 : from_cache(AT_FDCWD, path, flags | O_CLOEXEC);
+    int file = stream_from_cache(path, mode, O_CLOEXEC);
     if (file < 0) return NEXT(freopen)(path, mode, stream);
     char link[32];
     snprintf(link, sizeof link, "/proc/self/fd/%d", file);

@@ -71,13 +71,39 @@ static bool match(struct hf_place* place) {
     return false;
 }
 
-bool hf_below(int directory, const char* path, struct hf_place* place) {
+bool hf_spelled(int directory, const char* path, struct hf_place* place) {
     place->bytes = 0;
     if (path == NULL || *path == 0) return false;
     if (*path != '/' && !begin_at(place, directory)) return false;
-    if (!append(place, path) || !match(place)) return false;
+    if (!append(place, path)) return false;
     place->path[place->bytes] = 0;
     return true;
+}
+
+bool hf_below(int directory, const char* path, struct hf_place* place) {
+    if (!hf_spelled(directory, path, place) || !match(place)) return false;
+    place->path[place->bytes] = 0;
+    return true;
+}
+
+// What is left of one name behind another; NULL if it does not lie there.
+static const char* behind(const char* path, const char* above) {
+    size_t bytes = strlen(above);
+    return strncmp(path, above, bytes) == 0 && (path[bytes] == '/' || path[bytes] == 0)
+               ? path + bytes
+               : NULL;
+}
+
+const char* hf_touched(const struct hf_root* root, const struct hf_place* place, bool name) {
+    // A root that is there under several names is compared with each of these, but once by its own.
+    bool first = hf_root_of(root->path, strlen(root->path)) == root;
+    const char* names[] = {first ? root->path : root->alias, root->alias};
+    for (size_t i = 0; i < 2; ++i) {
+        const char* rest = behind(place->path, names[i]);
+        if (rest != NULL && *rest != 0) return rest;
+        if (name && place->bytes > 0 && behind(names[i], place->path) != NULL) return "";
+    }
+    return NULL;
 }
 
 // Where a path leads, without opening what is there; -1 if nowhere.
@@ -87,24 +113,29 @@ static int stand_for(int directory, const char* path, int flags) {
 
 static bool end_with(struct hf_place* place, int directory, const char* name) {
     place->bytes = 0;
-    bool found = directory >= 0 && begin_at(place, directory) &&
-                 (name == NULL || append(place, name)) && match(place);
+    bool found =
+        directory >= 0 && begin_at(place, directory) && (name == NULL || append(place, name));
     if (directory >= 0) syscall(SYS_close, directory);
     if (found) place->path[place->bytes] = 0;
     return found;
 }
 
-bool hf_really_below(int directory, const char* path, bool follow, struct hf_place* place) {
+bool hf_resolved(int directory, const char* path, bool follow, struct hf_place* place) {
     if (path == NULL || *path == 0) return false;
     int there = follow ? stand_for(directory, path, 0) : -1;
     if (there >= 0) return end_with(place, there, NULL);
     // It is to be made, or the name itself changes: its directory is there.
     size_t bytes = strlen(path);
-    char parent[HF_TABLE_PATH], name[256];
+    struct split {
+        char parent[HF_TABLE_PATH], name[256];
+    };
+    HF_BORROW(struct split, parts);
+    if (parts == NULL) return false;
+    char *parent = parts->parent, *name = parts->name;
     while (bytes > 1 && path[bytes - 1] == '/') --bytes;
     size_t from = bytes;
     while (from > 0 && path[from - 1] != '/') --from;
-    if (bytes - from >= sizeof name || from + 2 > sizeof parent) return false;
+    if (bytes - from >= sizeof parts->name || from + 2 > sizeof parts->parent) return false;
     memcpy(name, path + from, bytes - from);
     name[bytes - from] = 0;
     memcpy(parent, path, from);

@@ -11,7 +11,7 @@ static _Atomic bool active;
 
 bool hf_active(void) {
     // Whoever became another user sees what that user may see.
-    return active && geteuid() == hf_settings.user;
+    return active && !hf_is_filtered() && geteuid() == hf_settings.user;
 }
 
 void hf_switch_off(void) {
@@ -63,6 +63,7 @@ static bool policy(void) {
         !number("HOLDFAST_SHIM_COPIES", 16, &copies) ||
         !number("HOLDFAST_SHIM_LARGEST", UINT64_MAX, &hf_settings.largest) ||
         !number("HOLDFAST_SHIM_SETTLED_NS", UINT64_MAX, &hf_settings.settled_ns) ||
+        !number("HOLDFAST_SHIM_FILTERS", UINT64_MAX, &hf_settings.filters) ||
         !number("HOLDFAST_SHIM_DEADLINE_MS", 3600 * 1000, &hf_settings.deadline_ms))
         return false;
     hf_settings.on_failure = (uint8_t)on_failure;
@@ -70,6 +71,11 @@ static bool policy(void) {
     hf_settings.validate = (uint8_t)validate;
     hf_settings.copies = (uint16_t)copies;
     return true;
+}
+
+static void begin_process(void) {
+    hf_forget_connections();
+    hf_take_asides_over();
 }
 
 __attribute__((constructor)) static void begin(void) {
@@ -80,7 +86,7 @@ __attribute__((constructor)) static void begin(void) {
         !text("HOLDFAST_SHIM_TABLE", hf_settings.table, sizeof hf_settings.table) || !policy() ||
         !roots())
         return;
-    hf_forget_connections();
-    if (pthread_atfork(NULL, NULL, hf_forget_connections) != 0) return;
+    begin_process();
+    if (pthread_atfork(NULL, NULL, begin_process) != 0) return;
     active = true;
 }

@@ -7,10 +7,17 @@
 // An entry with an odd sequence is being written; whoever reads one compares its sequence before
 // and after. An agent that starts again goes on with the file that it finds.
 //
+// The magic is written when the whole file has its place on the file system. Before that a map of
+// it may have pages for which there is no room, and who touches one is killed: read the magic
+// first.
+//
 // The second part tells under which names the agent's own copies lie, so that programs open them
 // and learn what their originals are like without asking. What it tells counts only as long as the
 // agent's heart beats, and nothing was changed, refreshed or distrusted since: then the generation
 // is another. Which file that is, the first part must confirm.
+//
+// Before both stands what the agent sees at the roots that it was asked about. A process that sees
+// something else there, in a mount namespace of its own, has nothing to expect of the copies.
 #pragma once
 
 #include <stddef.h>
@@ -20,6 +27,7 @@
 #define HF_TABLE_SETS 2048u
 #define HF_TABLE_WAYS 8u    // a copy has its entry in one of so many places
 #define HF_TABLE_PATH 904u  // so that an entry has 1 KiB
+#define HF_TABLE_ROOTS 64u
 
 struct hf_entry {
     uint32_t sequence;    // 0: never written
@@ -42,12 +50,19 @@ struct hf_name {
     char file[208];  // with a zero behind it
 };
 
+struct hf_seen_root {
+    uint32_t sequence, unused;
+    uint64_t hash;  // of its path; 0: none
+    uint64_t device, inode;
+};
+
 struct hf_table {
     uint64_t magic;
     uint64_t stamp;  // the last that was given
     uint64_t generation;
-    uint64_t beat_ns, fresh_ns;  // when the heart beat last (CLOCK_MONOTONIC), how long that counts
-    uint64_t unused[507];
+    uint64_t beat_ns, fresh_ns;  // when the heart beat last (CLOCK_BOOTTIME), how long that counts
+    struct hf_seen_root roots[HF_TABLE_ROOTS];
+    uint64_t unused[251];
     struct hf_name names[HF_TABLE_SETS * HF_TABLE_WAYS];
     struct hf_entry entries[HF_TABLE_SETS * HF_TABLE_WAYS];
 };

@@ -99,6 +99,23 @@ TEST_CASE("an agent that starts again goes on with the file, also with an entry 
     CHECK(entry->inode == 9);
 }
 
+TEST_CASE("all of the file has its place before anybody is told of it") {
+    TempDir place;
+    auto taken = [&] {
+        struct stat info{};
+        REQUIRE(::stat((place / "table").c_str(), &info) == 0);
+        return static_cast<std::size_t>(info.st_blocks) * 512;
+    };
+    REQUIRE(AttributeTable::open(place / "table").ok());
+    CHECK(taken() >= sizeof(hf_table));
+    // What an agent left that did not come so far.
+    Fd file(::open((place / "table").c_str(), O_RDWR | O_TRUNC));
+    REQUIRE(::ftruncate(file.get(), sizeof(hf_table)) == 0);
+    REQUIRE(taken() < sizeof(hf_table));
+    REQUIRE(AttributeTable::open(place / "table").ok());
+    CHECK(taken() >= sizeof(hf_table));
+}
+
 TEST_CASE("when its places are taken the oldest entry gives way") {
     TempDir place;
     auto table = AttributeTable::open(place / "table");
@@ -124,6 +141,66 @@ TEST_CASE("when its places are taken the oldest entry gives way") {
     CHECK(view.of(copy.get()) == nullptr);
     (*table)->record(order_of("/shared/one"), {.inode = 1}, copy.get());
     CHECK(view.of(copy.get()) == view.table->entries + first + 5);
+}
+
+TEST_CASE("a root is told as the agent sees it, and looked at again when something changed") {
+    TempDir place;
+    std::string root = place / "root";
+    REQUIRE(::mkdir(root.c_str(), 0700) == 0);
+    auto table = AttributeTable::open(place / "table");
+    REQUIRE(table.ok());
+    View view(place / "table");
+    std::uint64_t hash = hf_hash(root.data(), root.size());
+    auto told = [&]() -> const hf_seen_root* {
+        for (auto& one : view.table->roots)
+            if (one.hash == hash) return &one;
+        return nullptr;
+    };
+    auto inode = [](const std::string& path) {
+        struct stat info{};
+        REQUIRE(::stat(path.c_str(), &info) == 0);
+        return info.st_ino;
+    };
+    CHECK(told() == nullptr);
+    auto look = (*table)->look_at(root);
+    REQUIRE(look);
+    look();
+    const hf_seen_root* seen = told();
+    REQUIRE(seen != nullptr);
+    CHECK(seen->inode == inode(root));
+    CHECK(!(*table)->look_at(root));
+
+    // Another directory takes its place. One looks at it; what is the same is not written again.
+    std::uint32_t sequence = seen->sequence;
+    (*table)->pass_generation();
+    look = (*table)->look_at(root);
+    REQUIRE(look);
+    CHECK(!(*table)->look_at(root));
+    look();
+    CHECK(seen->sequence == sequence);
+    REQUIRE(::rename(root.c_str(), (place / "old").c_str()) == 0);
+    REQUIRE(::mkdir(root.c_str(), 0700) == 0);
+    (*table)->pass_generation();
+    {
+        auto given_up = (*table)->look_at(root);
+    }
+    look = (*table)->look_at(root);
+    REQUIRE(look);
+    look();
+    CHECK(seen->sequence != sequence);
+    CHECK(seen->inode == inode(root));
+
+    // One that is gone is not told, nor is one of an agent before.
+    REQUIRE(::rmdir(root.c_str()) == 0);
+    (*table)->pass_generation();
+    (*table)->look_at(root)();
+    CHECK(told() == nullptr);
+    REQUIRE(::mkdir(root.c_str(), 0700) == 0);
+    (*table)->look_at(root)();
+    REQUIRE(told() != nullptr);
+    table->reset();
+    table = AttributeTable::open(place / "table");
+    CHECK(told() == nullptr);
 }
 
 TEST_CASE("a table that cannot be made is a failure with a reason") {

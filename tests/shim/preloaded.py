@@ -45,6 +45,7 @@ class Shell:
     ) -> None:
         self.cluster, self.storage, self.work, self.node = cluster, storage, work, node
         self.root = storage.at
+        self.roots = [storage.at]  # of programs
         self.home = {
             "GIT_CONFIG_NOSYSTEM": "1",
             "HOME": str(work),
@@ -63,9 +64,9 @@ class Shell:
             run_dir=str(self.cluster.directory.parent),
             node=f"node-{self.node}",
         )
-        return preloading.environment(config, [str(self.root)], 1, "recache", "never", changed) | {
-            name: value for name, value in changed.items() if name != "LD_PRELOAD"
-        }
+        return preloading.environment(
+            config, list(map(str, self.roots)), 1, "recache", "never", changed
+        ) | {name: value for name, value in changed.items() if name != "LD_PRELOAD"}
 
     def plain(self, command: str) -> Ran:
         """Run a command of the shell without the shim."""

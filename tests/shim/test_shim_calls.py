@@ -203,6 +203,110 @@ for path, flags in (
     assert shell.storage.opens() == {"open": 1, "openat": 1}  # which O_DIRECT and .. lead to
 
 
+def test_streams_convert_and_open_as_their_mode_says(shell: Shell, backing: Path) -> None:
+    (backing / "wide").write_bytes("größer\n".encode("utf-16-le"))
+    for name in ("w", "a", "r+"):
+        (backing / f"told{name}").write_text("before\n")
+    calls = program("""
+import fcntl
+c.fgetwc.argtypes = c.fclose.argtypes = c.fputwc.argtypes = [ctypes.c_void_p]
+c.fputwc.argtypes = [ctypes.c_uint, ctypes.c_void_p]
+def reads(stream):
+    fd, seen = c.fileno(stream), []
+    flags = fcntl.fcntl(fd, fcntl.F_GETFD), fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE
+    while (one := c.fgetwc(stream)) != -1: seen.append(one)
+    print(seen, flags)
+    c.fclose(stream)
+wide, plain = os.fsencode(root + "/wide"), os.fsencode(root + "/open")
+for mode in b"r,ccs=UTF-16LE", b"re,ccs=UTF-16LE":
+    reads(c.fopen(wide, mode))
+    reads(c.freopen(wide, mode, c.fopen(b"/dev/null", b"r")))
+for mode in b"r", b"rb", b"re", b"rm", b"rx", b"rcme":
+    reads(c.fopen(plain, mode))
+    reads(c.freopen(plain, mode, c.fopen(b"/dev/null", b"r")))
+for mode in b"w", b"a", b"r+":
+    name = os.fsencode(root) + b"/told" + mode
+    stream = c.fopen(name, mode + b",ccs=UTF-16LE")
+    c.fputwc(0xf6, stream); c.fclose(stream)
+    print(open(name, "rb").read())
+""")
+    plain = shell.plain(calls)
+    assert (plain.code, plain.errors) == (0, b"")
+    assert str([ord(one) for one in "größer\n"]).encode() in plain.output
+    for name in ("w", "a", "r+"):
+        (backing / f"told{name}").write_text("before\n")
+    shell.warm()
+    assert shell.shimmed(calls) == plain
+    assert "open" not in shell.storage.opens()
+
+
+ON_A_SMALL_STACK = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/auxv.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
+static char path[512], to[512];
+static volatile int failed;
+
+static void handler(int signal) {
+    (void)signal;
+    struct stat info;
+    char one;
+    int file = open(path, O_RDONLY);
+    if (file < 0 || fstat(file, &info) || stat(path, &info) || lstat(path, &info)) failed = 1;
+    if (access(path, R_OK) || read(file, &one, 1) != 1) failed = 2;
+    if (flock(file, LOCK_SH) || pread(file, &one, 1, 0) != 1 || lockf(file, F_TEST, 0)) failed = 3;
+    close(file);
+    file = open(path, O_WRONLY | O_APPEND);
+    if (file < 0 || write(file, "x", 1) != 1 || close(file)) failed = 4;
+    if (truncate(path, 3) || chmod(path, 0600) || rename(path, to) || unlink(to)) failed = 5;
+}
+
+int main(int count, char** words) {
+    long kernel = (long)getauxval(AT_MINSIGSTKSZ), size = 8192;
+    if (count != 3) return 11;
+    snprintf(path, sizeof path, "%s/%s", words[1], words[2]);
+    snprintf(to, sizeof to, "%s.to", path);
+    // Whoever goes beyond its end is killed.
+    char* at = mmap(NULL, (size_t)size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                    -1, 0);
+    mprotect(at, 4096, PROT_NONE);
+    stack_t stack = {.ss_sp = at + 4096, .ss_size = (size_t)size};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
+    if (sigaltstack(&stack, NULL) || sigaction(SIGUSR1, &action, NULL)) return 10;
+    raise(SIGUSR1);
+    // Where registers are large the kernel takes up to a half of it.
+    long unused = 0;
+    while (at[4096 + unused] == 0) ++unused;
+    printf("%ld bytes and the kernel's %ld\n", size - unused - kernel, kernel);
+    return size - unused - kernel > size / 2 ? 12 : failed;
+}
+"""
+
+
+def test_handlers_on_stacks_of_8_kib_open_and_change_files(
+    shell: Shell, backing: Path, tmp_path: Path
+) -> None:
+    source = tmp_path / "program.c"
+    source.write_text(ON_A_SMALL_STACK)
+    subprocess.run(["gcc", "-O1", "-Wl,-z,now", "-o", tmp_path / "program", source], check=True)
+    shell.warm()
+    for name in ("open", "openat", "fopen", "link"):  # some lie on the other node
+        ran = shell.shimmed(f"{tmp_path}/program $ROOT {name}")
+        assert ran.code == 0, ran
+        assert not (backing / name).exists()
+        assert not (backing / f"{name}.to").exists()
+
+
 PROGRAM = r"""
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -6,13 +6,14 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from .. import _core
 from ..cluster import session as sessions
 from ..cluster.node import own_name
 from ..cluster.session import AgentFile
 from ..config import SHIM_PREFIX, Config
 from ..errors import BadInput, HoldfastError, NoSession
 from . import paths
-from .asking import POLICIES, TRIED
+from .asking import POLICIES
 from .files import TIERS, VALIDATE, OnFailure, Validate, choose
 
 SHIM = Path(__file__).with_name("bin") / "holdfast_shim.so"
@@ -31,31 +32,46 @@ def environment(
     """Return the variables to set; `present` are those that there are."""
     choose("on_failure", on_failure, POLICIES)
     choose("validate", validate, VALIDATE)
-    if not 1 <= copies <= TRIED:
-        raise BadInput(f"a file has 1 to {TRIED} copies, not {copies}")
+    if not 1 <= copies <= _core.MOST_ASKED:
+        raise BadInput(f"a file has 1 to {_core.MOST_ASKED} copies, not {copies}")
     given = [_root(root) for root in roots or config.roots]
     if not given:
         raise BadInput("no directory is given whose files to cache; use --root or set `roots`")
     if len(given) > _MOST_ROOTS:
         raise BadInput(f"{len(given)} roots are more than the {_MOST_ROOTS} that there can be")
+    # A root and where it really lies; then, as far as there is room, the links on the way there.
+    pairs = [(root, os.path.realpath(root)) for root in given]
+    pairs += [(root, name) for root in given for name in _on_the_way(root)]
+    pairs = list(dict.fromkeys(pairs))[:_MOST_ROOTS]
     agent = own_agent(config)
     values = {
         "SOCKET": agent.member.socket.removeprefix("unix:"),
         "TABLE": str(sessions.directory(config) / f"{agent.member.node}.attributes"),
-        "ROOTS": ":".join(given),
-        "ALIASES": ":".join(os.path.realpath(root) for root in given),
+        "ROOTS": ":".join(root for root, _ in pairs),
+        "ALIASES": ":".join(alias for _, alias in pairs),
         "TIER": list(TIERS).index(config.file_tier),
         "COPIES": copies,
         "VALIDATE": VALIDATE.index(validate),
         "LARGEST": config.file_largest or 0,
         "SETTLED_NS": int(config.file_settled * 1e9),
         "ON_FAILURE": POLICIES.index(on_failure),
+        "FILTERS": _filters(),
         "DEADLINE_MS": max(1, int(config.deadline * 1000)),
     }
     return {
         "LD_PRELOAD": _preload(present.get("LD_PRELOAD", "")),
         **{SHIM_PREFIX + name: str(value) for name, value in values.items()},
     }
+
+
+def _filters() -> int:
+    """Return how many filters of system calls there are: programs with more may have no sockets."""
+    count = 0
+    for line in Path("/proc/self/status").read_text(errors="replace").splitlines():
+        name, _, value = line.partition(":")
+        if name in ("Seccomp", "Seccomp_filters"):  # kernels before 5.9 tell only whether
+            count = int(value)
+    return count
 
 
 def _preload(present: str) -> str:
@@ -76,6 +92,22 @@ def _root(directory: str) -> str:
         if len(os.fsencode(name)) >= _ROOM:
             raise BadInput(f"{name} is too long for a root of programs")
     return root
+
+
+def _on_the_way(root: str) -> list[str]:
+    """Return what a root is called when some of the links on the way to it are followed."""
+    names: list[str] = []
+    at, rest = "/", root.split("/")
+    while rest and len(names) < _MOST_ROOTS:
+        part = rest.pop(0)
+        at = os.path.normpath(os.path.join(at, part))  # all of it is followed, so ".." is right
+        if os.path.islink(at):
+            target = os.readlink(at)
+            at, rest = os.path.dirname(at), [*target.split("/"), *rest]
+            at = "/" if target.startswith("/") else at
+            names.append(os.path.normpath(os.path.join(at, *rest)) if rest else at)
+    found = dict.fromkeys(name for name in names if ":" not in name)
+    return [name for name in found if name != root and len(os.fsencode(name)) < _ROOM]
 
 
 def own_agent(config: Config) -> AgentFile:
