@@ -11,7 +11,9 @@ std::optional<Catalog::Known> Catalog::look_up(const std::string& path) const {
     std::lock_guard lock(mutex_);
     auto entry = entries_.find(path);
     if (entry == entries_.end() || entry->second.learnt < distrusted_) return std::nullopt;
-    return entry->second.known;
+    auto& [known, learnt] = entry->second;
+    if (!known.attributes.direct && learnt < links_distrusted_) return std::nullopt;
+    return known;
 }
 
 std::uint64_t Catalog::time() const {
@@ -20,7 +22,7 @@ std::uint64_t Catalog::time() const {
 }
 
 void Catalog::learn(const std::string& path, const Attributes& attributes, std::uint64_t seen,
-                    TimePoint looked, std::uint32_t listing_crc) {
+                    BootTime looked, std::uint32_t listing_crc) {
     std::lock_guard lock(mutex_);
     if (seen != time_) return;
     auto [entry, added] =
@@ -51,6 +53,11 @@ std::uint64_t Catalog::tick() {
 void Catalog::pass_time() {
     std::lock_guard lock(mutex_);
     tick();
+}
+
+void Catalog::distrust_links() {
+    std::lock_guard lock(mutex_);
+    links_distrusted_ = tick();
 }
 
 std::size_t Catalog::refresh(const std::string& prefix) {

@@ -23,7 +23,7 @@ class Catalog {
     // The same with the time at which the shared file system was looked at.
     struct Known {
         Attributes attributes;
-        TimePoint looked;
+        BootTime looked;
         std::uint32_t listing_crc = 0;  // of a directory's listing
     };
     std::optional<Known> look_up(const std::string& path) const;
@@ -32,12 +32,14 @@ class Catalog {
     // is not learnt.
     std::uint64_t time() const;
     void learn(const std::string& path, const Attributes& attributes, std::uint64_t seen,
-               TimePoint looked = Clock::now(), std::uint32_t listing_crc = 0);
+               BootTime looked = BootClock::now(), std::uint32_t listing_crc = 0);
 
     // Called, with the lock held, whenever what was known may be wrong.
     void watch(std::function<void()> watch);
     // Nothing of what was seen so far is learnt any more.
     void pass_time();
+    // The same, and what symbolic links lead to may not be used before it was looked at again.
+    void distrust_links();
     // Forgets a path and all below it; gives how many.
     std::size_t refresh(const std::string& prefix);
     // Forgets one path, not what is below it.
@@ -57,8 +59,9 @@ class Catalog {
     mutable std::mutex mutex_;
     std::map<std::string, Entry> entries_;
     std::string hand_;  // the last that had to make room; the next one after it is next
-    // Grows with each refresh; entries from before the last distrust() are not believed.
-    std::uint64_t time_ = 0, distrusted_ = 0;
+    // Grows with each refresh; entries from before the last distrust() are not believed, those that
+    // are not direct also not from before the last distrust_links().
+    std::uint64_t time_ = 0, distrusted_ = 0, links_distrusted_ = 0;
     std::function<void()> watch_;
 };
 

@@ -36,7 +36,7 @@ Result<Document> Tree::find(const TreeOrder& order, const Way& way, Duration pat
     auto time = files_.broadcast().time();
     TreeOrder asked = order;
     asked.hops = static_cast<std::uint8_t>(way.level - 1);
-    asked.refreshes = refreshes_.recent(Clock::now());
+    asked.refreshes = files_.refreshes().recent(Clock::now());
     auto final = [](const Result<Document>& answer) {
         return answer.ok() || answer.status().code() == Code::NotCached ||
                answer.status().code() == Code::BadInput;
@@ -91,6 +91,7 @@ Result<Document> Tree::ask(const Asked& asked, const TreeOrder& order) {
 
 Result<Document> Tree::receive(const Asked& asked, const TreeOrder& order, Seen& seen) {
     TimePoint start = Clock::now();
+    BootTime started = BootClock::now();
     TreeSettings set = settings();
     Question question{.op = Op::Tree, .meta = order.encode(), .silence = set.trust.file_deadline};
     bool dead = false;
@@ -120,7 +121,7 @@ Result<Document> Tree::receive(const Asked& asked, const TreeOrder& order, Seen&
         order.kind == TreeOrder::Kind::Listing ? exchange->reply().body_crc : 0;
     std::string key = tree_key(order, attributes.identity(), listing_crc);
     auto intake = Intake::open(store_, key, size, set.tier, reply->keep && keeps(order, size));
-    if (!intake.ok()) return Status(Code::NotCached, intake.status().message());
+    if (!intake.ok()) return files_.left_to_source(intake.status());
     Status status = exchange->read_body(
         [&](const char* data, std::size_t piece) { return intake->append(data, piece); });
     if (status.code() == Code::Damaged)
@@ -130,7 +131,7 @@ Result<Document> Tree::receive(const Asked& asked, const TreeOrder& order, Seen&
         seen.lives = is_slow(status);
         return status;
     }
-    TimePoint looked = start - std::chrono::nanoseconds(reply->age_ns);
+    BootTime looked = started - std::chrono::nanoseconds(reply->age_ns);
     auto document = std::move(*intake).finish(
         {.attributes = attributes, .looked = looked, .keep = reply->keep});
     if (!document.ok()) return document;

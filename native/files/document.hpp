@@ -19,7 +19,7 @@ namespace holdfast {
 
 struct Document {
     Attributes attributes = {};  // of the file or directory, also if this is a part of it
-    TimePoint looked = {};       // when the shared file system was asked
+    BootTime looked = {};        // when the shared file system was asked
     bool keep = true;            // it may be kept: it has not changed a moment ago
     std::shared_ptr<const Fd> file = {};
     std::uint64_t size = 0;
@@ -43,12 +43,11 @@ class Intake {
     Result<Document> finish(Document filled) &&;
 
   private:
-    Intake(Writer writer, std::uint64_t size, Tier tier, bool keep)
-        : writer_(std::move(writer)), size_(size), tier_(tier), keep_(keep) {}
+    Intake(Writer writer, std::uint64_t size, bool keep)
+        : writer_(std::move(writer)), size_(size), keep_(keep) {}
 
     Writer writer_;
     std::uint64_t size_;
-    Tier tier_;
     bool keep_;
 };
 

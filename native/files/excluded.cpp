@@ -36,6 +36,11 @@ bool Excluded::out(const std::string& path) const {
     return said.left != 0 && said.left >= said.returned;
 }
 
+bool Excluded::empty() const {
+    std::lock_guard lock(mutex_);
+    return said_.empty();
+}
+
 bool Excluded::contains(const std::string& path) const {
     std::lock_guard lock(mutex_);
     return !said_.empty() && out(path);
@@ -88,8 +93,10 @@ Excluded::News Excluded::learn(const std::string& key) {
     known = std::max(known, number);
     last_ = std::max(last_, number);
     if (left) within_[directory_of(path)].insert(path);
-    if (left && inode != 0) inodes_[inode].insert(std::move(path));
-    return left ? News::Left : News::Returned;
+    if (!left) return News::Returned;
+    if (inode == kWay) return News::WayLeft;
+    if (inode != 0) inodes_[inode].insert(std::move(path));
+    return News::Left;
 }
 
 }  // namespace holdfast

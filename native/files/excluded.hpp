@@ -4,7 +4,9 @@
 // than all that its maker knew; the greatest counts, and of equal ones the one that leaves.
 //
 // A file may have several names, by links. So a path leaves together with the inode that it had, if
-// it had one; other names of that inode are out as long as the path is.
+// it had one; other names of that inode are out as long as the path is. A directory or a symbolic
+// link that leaves says so: what other names lead through it is to be looked at again, and is found
+// to be out by the names on its way.
 // Thread-safe; a short lock, no I/O.
 #pragma once
 
@@ -23,13 +25,17 @@ class Excluded {
     bool contains(std::uint64_t inode) const;
     // Whether something directly in this directory is out, so that a listing of it may be wrong.
     bool touches(const std::string& directory) const;
+    // Instead of an inode: other names may lead through the path.
+    static constexpr std::uint64_t kWay = ~std::uint64_t{0};
+    // Whether anything was ever out.
+    bool empty() const;
     // The key to drop so that a path leaves the cache, with the inode that it has (0: none); the
     // same as before if it is out already.
     std::string leaving(const std::string& path, std::uint64_t inode) const;
     // The key to drop so that it may return; empty if neither it nor anything below is out.
     std::string returning(const std::string& path) const;
     // A key that was dropped, whatever it is. Tells what it says of a path, if it does.
-    enum class News { Nothing, Left, Returned };
+    enum class News { Nothing, Left, WayLeft, Returned };
     News learn(const std::string& key);
 
   private:

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include "files/resolve.hpp"
 #include "rpc/body.hpp"
 #include "store/lanes.hpp"
 #include "store/messages.hpp"
@@ -11,6 +12,17 @@ namespace {
 
 bool settled(const FileOrder& order, const Attributes& attributes) {
     return settled(attributes, order.settled_ns);
+}
+
+// The one path, or what several have in common.
+std::string common_directory(const std::vector<std::string>& paths) {
+    std::string common = paths.front();
+    auto holds = [&](const std::string& path) {
+        return path == common || path.starts_with(common == "/" ? common : common + "/");
+    };
+    for (auto& path : paths)
+        while (!holds(path)) common = directory_of(common);
+    return common;
 }
 
 Answer with_attributes(const Attributes& attributes) {
@@ -23,18 +35,7 @@ Answer with_attributes(const Attributes& attributes) {
 
 Files::Files(Store& store, Presence& presence, Pool& pool)
     : store_(store), presence_(presence), fills_(store, pool, lane::kFill) {
-    store_.watch_dropped([this](const std::string& key) {
-        switch (excluded_.learn(key)) {
-            case Excluded::News::Nothing:
-                break;
-            case Excluded::News::Left:
-                catalog_.pass_time();
-                broadcast_.pass_time();
-                break;
-            case Excluded::News::Returned:  // with other names of the same files, whichever
-                distrust();
-        }
-    });
+    store_.watch_dropped([this](const std::string& key) { learn(key); });
 }
 
 // ---- requests --------------------------------------------------------------------------------
@@ -57,6 +58,7 @@ std::variant<Answer, Blocking> Files::read(const Request& request) {
 std::variant<Answer, Blocking> Files::attributes(const Request& request) {
     auto order = FileOrder::decode(request.meta);
     if (!order.ok()) return Answer(order.take_status());
+    look_awake();
     auto known = catalog_.find(order->path);
     if (known && !order->validate && known->size <= limit(*order) &&
         !excluded_.contains(order->path) && !excluded_.contains(known->inode))
@@ -82,6 +84,8 @@ std::variant<Answer, Blocking> Files::warm(const Request& request) {
                             if (Status status = wait_until_whole(*copy->growing, body.patience());
                                 !status.ok())
                                 return counted(std::move(status));
+                        if (!store_.peek(file_key(order.path, copy->attributes.identity())))
+                            return counted(Status(Code::NotCached, order.path + " was not kept"));
                         return with_attributes(copy->attributes);
                     }};
 }
@@ -105,19 +109,67 @@ Answer Files::serve(FileCopy copy) {
     }
     ++counters_.hits;
     answer.body_crc = copy.object->crc;
-    answer.body = FileSlice{std::make_shared<const Fd>(std::move(copy.file)), 0, copy.object->size,
-                            copy.object->tier == Tier::Disk};
+    FileSlice slice{std::make_shared<const Fd>(std::move(copy.file)), 0, copy.object->size,
+                    copy.object->tier == Tier::Disk};
+    if (slice.may_block)
+        slice.unreadable = [this, object = copy.object](int error) {
+            store_.unreadable(object, error);
+        };
+    answer.body = std::move(slice);
     return answer;
 }
 
 // ---- changes ---------------------------------------------------------------------------------
 
-std::string Files::leave(const std::string& path) {
+std::vector<std::string> Files::leave(const std::string& path) {
     struct stat now{};
-    bool there = ::stat(path.c_str(), &now) == 0 && S_ISREG(now.st_mode);
-    std::string key = excluded_.leaving(path, there ? now.st_ino : 0);
-    store_.bury({key});
-    return key;
+    std::vector<std::string> keys;
+    bool is_file = ::stat(path.c_str(), &now) == 0 && S_ISREG(now.st_mode);
+    bool is_way = is_way_to_others(path);
+    if (is_file || !is_way) keys.push_back(excluded_.leaving(path, is_file ? now.st_ino : 0));
+    if (is_way) keys.push_back(excluded_.leaving(path, Excluded::kWay));
+    store_.bury(keys);
+    return keys;
+}
+
+void Files::learn(const std::string& key) {
+    if (auto refreshed = RefreshKey::decode(key)) {
+        heard_of(refreshed->number);
+        if (watch_ && refreshed->number != told_) watch_(refreshed->path);
+        return;
+    }
+    switch (excluded_.learn(key)) {
+        case Excluded::News::Nothing:
+            break;
+        case Excluded::News::Left:
+            catalog_.pass_time();
+            broadcast_.pass_time();
+            break;
+        case Excluded::News::WayLeft:
+            catalog_.distrust_links();
+            broadcast_.distrust_links();
+            break;
+        case Excluded::News::Returned:  // with other names of the same files, whichever
+            distrust();
+    }
+}
+
+void Files::heard_of(std::uint64_t number) {
+    if (refreshes_.knows(number)) return;
+    refreshes_.tell(number, Clock::now());
+    distrust();
+    refreshes_.done(number);
+}
+
+std::size_t Files::refresh(const std::vector<std::string>& paths, std::uint64_t number) {
+    if (paths.empty()) return 0;
+    refreshes_.tell(number, Clock::now());
+    std::size_t forgotten = 0;
+    for (auto& path : paths) forgotten += refresh(path);
+    refreshes_.done(number);
+    told_ = number;
+    store_.bury({RefreshKey{common_directory(paths), number}.encode()});
+    return forgotten;
 }
 
 std::size_t Files::refresh(const std::string& path) {
@@ -132,10 +184,25 @@ void Files::distrust() {
     broadcast_.distrust();
 }
 
+void Files::hear_for(Duration time) {
+    look_awake();
+    heard_for_ = time;
+    hears_until_ = BootClock::now() + time;
+}
+
+void Files::look_awake() {
+    BootTime until = hears_until_, now = BootClock::now();
+    if (now <= until) return;
+    distrust();
+    // Only once, though it may take a while until it is said again.
+    hears_until_.compare_exchange_strong(until, now + heard_for_.load());
+}
+
 // ---- copies ----------------------------------------------------------------------------------
 
 std::optional<FileCopy> Files::known(const FileOrder& order) {
     if (order.validate || excluded_.contains(order.path)) return std::nullopt;
+    look_awake();
     auto attributes = catalog_.find(order.path);
     if (!attributes || attributes->size > limit(order) || excluded_.contains(attributes->inode))
         return std::nullopt;
@@ -172,12 +239,24 @@ Result<Place> Files::look(const FileOrder& order) {
     if (!place.ok()) return place;
     if (excluded_.contains(place->attributes.inode))
         return Status(Code::NotCached, order.path + " was changed under another name");
+    if (!place->attributes.direct)
+        if (Status changed = check_way(order.root, order.path); !changed.ok()) return changed;
     if (!S_ISREG(place->attributes.mode))
         return Status(Code::NotCached, order.path + " is not a regular file");
     if (place->attributes.size > limit(order))
         return Status(Code::NotCached,
                       order.path + " has more than " + std::to_string(limit(order)) + " bytes");
     return place;
+}
+
+Status Files::check_way(const std::string& root, const std::string& path) {
+    if (excluded_.empty()) return {};
+    auto names = names_on_the_way(root, path);
+    if (!names.ok()) return names.take_status();
+    for (auto& name : *names)
+        if (excluded_.contains(name))
+            return Status(Code::NotCached, path + " leads to " + name + ", which was changed");
+    return {};
 }
 
 std::vector<std::string> Files::others(const FileOrder& order, const std::string& key) {
@@ -208,7 +287,12 @@ Result<FileCopy> Files::fetch(const FileOrder& order, Duration patience, Young y
         copy.status().code() == Code::StaleView || copy.status().code() == Code::DeadlineMissed)
         return copy;
     // Full, dropped, or the tier fails: whatever it is, the original is still there.
-    return Status(Code::NotCached, copy.status().message());
+    return left_to_source(copy.status());
+}
+
+Status Files::left_to_source(const Status& failure) {
+    if (failure.code() == Code::Full) ++counters_.no_room;
+    return Status(Code::NotCached, failure.message());
 }
 
 Result<FileCopy> Files::fetch_once(const FileOrder& order, Duration patience, Young young) {
@@ -245,7 +329,6 @@ Result<FileCopy> Files::fetch_once(const FileOrder& order, Duration patience, Yo
         {key, std::move(*place), order.tier, order.copies, keep, std::move(kept)}, patience);
     if (!growing.ok()) return growing.take_status();
     if (!*growing) return Status(Code::Busy, order.path + " was stored at this moment; try again");
-    if (order.one_version) *growing = std::make_shared<OneVersion>(std::move(*growing));
     return FileCopy{attributes, {}, {}, std::move(*growing)};
 }
 

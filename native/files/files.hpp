@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <variant>
@@ -12,6 +13,7 @@
 #include "files/excluded.hpp"
 #include "files/fill.hpp"
 #include "files/messages.hpp"
+#include "files/refreshes.hpp"
 #include "rpc/client.hpp"
 #include "rpc/handler.hpp"
 #include "rpc/pool.hpp"
@@ -49,6 +51,9 @@ class Files {
     // May block: looks at the shared file system, and reads the file unless it is stored.
     Result<FileCopy> fetch(const FileOrder& order, Duration patience, Young young = Young::Read);
 
+    // Counts a failure for want of room; gives what its asker hears of it.
+    Status left_to_source(const Status& failure);
+
     // May block: the file as the shared file system has it now, if it may be cached.
     Result<Place> look(const FileOrder& order);
 
@@ -57,23 +62,43 @@ class Files {
     Catalog& broadcast() { return broadcast_; }
     // Everything is looked at again before it is next served: this node was away.
     void distrust();
+    // This node hears what others say. If it is not said again within that time, by the clock that
+    // also counts sleep, it was away.
+    void hear_for(Duration time);
+    // To be called before what is known is used: distrusts it if we were away.
+    void look_awake();
     const Excluded& excluded() const { return excluded_; }
-    // May block: somebody changes it, so it leaves the cache. Gives the key that says so, for the
+    // May block: NotCached if symbolic links on the way to a path were changed, or what they lead
+    // to. To be called after the path was resolved.
+    Status check_way(const std::string& root, const std::string& path);
+    // May block: somebody changes it, so it leaves the cache. Gives the keys that say so, for the
     // other members.
-    std::string leave(const std::string& path);
-    // Forgets what is known of a path and all below it, which may be cached again; gives of how
-    // many files something was known.
-    std::size_t refresh(const std::string& path);
+    std::vector<std::string> leave(const std::string& path);
+    // Forgets what is known of paths and all below them, which may be cached again, and says so to
+    // all members by a dropped key; gives of how many files something was known.
+    std::size_t refresh(const std::vector<std::string>& paths, std::uint64_t number);
+    // Another member knows of this refresh.
+    void heard_of(std::uint64_t number);
+    const Refreshes& refreshes() const { return refreshes_; }
+    // Called with a path when a refresh of it was learnt of from other members, and not by
+    // refresh(); must not block.
+    void watch_refreshes(std::function<void(const std::string&)> watch) {
+        watch_ = std::move(watch);
+    }
 
     struct Counters {
         // Reads served from copies, and of all reads those of programs here and of other nodes.
         std::atomic<std::uint64_t> hits{0}, local{0}, remote{0};
         std::atomic<std::uint64_t> not_cached{0}, changed{0};
+        // For want of room in both tiers, what was asked for is left to the shared file system.
+        std::atomic<std::uint64_t> no_room{0};
     };
     const Counters& counters() const { return counters_; }
     const Fills::Counters& fill_counters() const { return fills_.counters(); }
 
   private:
+    void learn(const std::string& key);
+    std::size_t refresh(const std::string& path);
     Result<FileCopy> fetch_once(const FileOrder& order, Duration patience, Young young);
     Status fence(const FileOrder& order) const;
     // The size of the largest file to be cached; a quarter of the tier unless it is set.
@@ -89,6 +114,11 @@ class Files {
     Fills fills_;
     Catalog catalog_, broadcast_;
     Excluded excluded_;
+    Refreshes refreshes_;
+    std::atomic<Duration> heard_for_{Duration::zero()};  // zero: it was never said
+    std::atomic<BootTime> hears_until_{BootTime::max()};
+    std::atomic<std::uint64_t> told_{0};  // the refresh of which we were told last
+    std::function<void(const std::string&)> watch_;
     Counters counters_;
 };
 

@@ -49,10 +49,12 @@ void Fill::opened(Status status) {
 }
 
 Status Fill::open(Store& store, const Source& source) {
+    std::uint64_t size = source.place.attributes.size;
+    // Whoever gets nothing from us opens the original: nobody opens it in vain before that.
+    if (Status full = store.room_for_file(source.tier, size); !full.ok()) return full;
     auto input = open_place(source.place);
     if (!input.ok()) return input.take_status();
     input_ = std::move(*input);
-    std::uint64_t size = source.place.attributes.size;
     auto writer = store.create({source.key, size, source.tier, true, source.copies});
     if (!writer.ok()) return writer.take_status();
     if (writer->compares())
@@ -60,7 +62,7 @@ Status Fill::open(Store& store, const Source& source) {
     auto file = writer->reopen();
     if (!file.ok()) return file.take_status();
     writer_.emplace(std::move(*writer));
-    file_ = {std::make_shared<const Fd>(std::move(*file)), 0, size, source.tier == Tier::Disk};
+    file_ = {std::make_shared<const Fd>(std::move(*file)), 0, size, writer_->tier() == Tier::Disk};
     return {};
 }
 
@@ -88,16 +90,13 @@ void Fill::run(const Source& source) {
         at += static_cast<std::uint64_t>(got);
         if (failed.ok()) advance(at);
     }
-    if (!failed.ok()) {
-        log_warning("fill failed: " + failed.message());
+    if (!failed.ok()) log_warning("fill failed: " + failed.message());
+    if (!failed.ok() || !unchanged(source.place.attributes)) {
         writer_.reset();
         return end({.failed = true});
     }
     std::uint32_t crc = writer_->crc();
-    // Readers get what the shared file system gave; only what cannot have changed meanwhile is
-    // kept.
-    bool changed = !unchanged(source.place.attributes);
-    if (source.keep && !changed) {
+    if (source.keep) {
         auto kept = writer_->commit(crc);
         if (!kept.ok())
             log_warning("fill not kept: " + kept.status().message());
@@ -106,7 +105,7 @@ void Fill::run(const Source& source) {
     }
     writer_.reset();
     input_.reset();
-    end({.changed = changed, .crc = crc});
+    end({.crc = crc});
 }
 
 void Fill::advance(std::uint64_t bytes) {
@@ -134,12 +133,6 @@ void Fill::end(Progress last) {
     for (auto& waiter : ready) waiter.wake();
 }
 
-Growing::Progress OneVersion::progress() const {
-    Progress now = fill_->progress();
-    now.failed |= now.changed;
-    return now;
-}
-
 Status wait_until_whole(Growing& growing, Duration patience) {
     auto ended = std::make_shared<std::promise<void>>();
     growing.wake_beyond(~std::uint64_t{0}, [ended] { ended->set_value(); });
@@ -151,7 +144,7 @@ Status wait_until_whole(Growing& growing, Duration patience) {
         before = now;
     }
     if (growing.progress().failed)
-        return Status(Code::NotCached, "the shared file system failed in the middle of it");
+        return Status(Code::NotCached, "it changed, or could not be read, in the middle of it");
     return {};
 }
 

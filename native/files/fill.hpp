@@ -1,6 +1,6 @@
 // Read-through from the shared file system: one fill per object however many ask, served while it
-// is being stored, kept only if the file stayed the same from before the first look to after the
-// last byte.
+// is being stored. It fails unless the file stayed the same from before the first look to after the
+// last byte, so nobody takes a mixture of two versions for a file.
 #pragma once
 
 #include <condition_variable>
@@ -62,20 +62,6 @@ class Fill : public Growing {
         std::function<void()> wake;
     };
     std::vector<Waiter> waiters_;
-};
-
-// A fill that fails when its source changes: what it gives is of one version.
-class OneVersion : public Growing {
-  public:
-    explicit OneVersion(std::shared_ptr<Growing> fill) : fill_(std::move(fill)) {}
-    Progress progress() const override;
-    void wake_beyond(std::uint64_t bytes, std::function<void()> wake) override {
-        fill_->wake_beyond(bytes, std::move(wake));
-    }
-    FileSlice file() const override { return fill_->file(); }
-
-  private:
-    const std::shared_ptr<Growing> fill_;
 };
 
 // May block: waits until a file that grows is whole, as long as it does grow within each

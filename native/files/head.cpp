@@ -68,28 +68,28 @@ FileOrder Head::as_file(const TreeOrder& order, std::uint64_t largest) const {
             .copies = 0,
             .largest = largest,
             .settled_ns = order.settled_ns,
-            .stands_in = true,
-            .one_version = true};
+            .stands_in = true};
 }
 
 Result<Document> Head::file(const TreeOrder& order, Duration patience) {
     auto time = files_.broadcast().time();
-    TimePoint looked = Clock::now();
+    BootTime looked = BootClock::now();
     auto copy = files_.fetch(as_file(order, largest_), patience);
     if (!copy.ok()) return copy.take_status();
     Document whole{.attributes = copy->attributes,
                    .looked = looked,
                    .keep = settled(copy->attributes, order.settled_ns),
-                   .size = copy->attributes.size,
-                   .on_disk = tier_ == Tier::Disk};
+                   .size = copy->attributes.size};
     if (copy->growing) {
         if (Status status = wait_until_whole(*copy->growing, patience); !status.ok()) return status;
         whole.file = copy->growing->file().file;
+        whole.on_disk = copy->growing->file().may_block;
         whole.crc = copy->growing->progress().crc;
         ++counters_.files;
         counters_.bytes += whole.size;
     } else {
         whole.crc = copy->object->crc;
+        whole.on_disk = copy->object->tier == Tier::Disk;
         whole.file = std::make_shared<const Fd>(std::move(copy->file));
     }
     // There may have been no room.
@@ -100,9 +100,12 @@ Result<Document> Head::file(const TreeOrder& order, Duration patience) {
 
 Result<Document> Head::listing(const TreeOrder& order) {
     auto time = files_.broadcast().time();
-    TimePoint looked = Clock::now();
+    BootTime looked = BootClock::now();
     auto listed = list_directory(order.root, order.path);
     if (!listed.ok()) return listed.take_status();
+    if (order.path != order.root && !listed->directory.direct)
+        if (Status changed = files_.check_way(order.root, order.path); !changed.ok())
+            return changed;
     ++counters_.listings;
     bool keep = settled(listed->directory, order.settled_ns) &&
                 std::ranges::all_of(listed->entries, [&](const Entry& entry) {
@@ -112,7 +115,7 @@ Result<Document> Head::listing(const TreeOrder& order) {
     std::uint32_t crc = crc32c(0, bytes.data(), bytes.size());
     auto intake = Intake::open(store_, tree_key(order, listed->directory.identity(), crc),
                                bytes.size(), tier_, keep);
-    if (!intake.ok()) return Status(Code::NotCached, intake.status().message());
+    if (!intake.ok()) return files_.left_to_source(intake.status());
     if (Status status = intake->append(bytes.data(), bytes.size()); !status.ok())
         return Status(Code::NotCached, status.message());
     auto whole = std::move(*intake).finish(
@@ -131,7 +134,7 @@ Result<std::shared_ptr<const Head::Source>> Head::source(const TreeOrder& order,
     auto named = [&](const auto& entry) { return entry.first == name; };
     auto found = std::ranges::find_if(sources_, named);
     if (found != sources_.end() && found->second->time == files_.broadcast().time() &&
-        Clock::now() - found->second->looked < ttl_.load()) {
+        BootClock::now() - found->second->looked < ttl_.load()) {
         sources_.splice(sources_.begin(), sources_, found);
         return found->second;
     }
@@ -150,9 +153,13 @@ Result<std::shared_ptr<const Head::Source>> Head::source(const TreeOrder& order,
 
 Result<std::shared_ptr<const Head::Source>> Head::open_source(const TreeOrder& order) {
     auto time = files_.broadcast().time();
-    TimePoint looked = Clock::now();
+    BootTime looked = BootClock::now();
     auto place = files_.look(as_file(order, ~std::uint64_t{0}));
     if (!place.ok()) return place.take_status();
+    // Without room for its parts, whoever asks opens it: that is once, not twice.
+    if (Status full = store_.room_for_file(tier_, std::min(place->attributes.size, kPartBytes));
+        !full.ok())
+        return files_.left_to_source(full);
     auto opened = open_place(*place);
     if (!opened.ok()) return opened.take_status();
     return std::make_shared<const Source>(
@@ -171,7 +178,7 @@ Result<Document> Head::part(const TreeOrder& order, Duration patience) {
     bool keep = settled(from.attributes, order.settled_ns);
     auto intake =
         Intake::open(store_, tree_key(order, from.attributes.identity(), 0), length, tier_, keep);
-    if (!intake.ok()) return Status(Code::NotCached, intake.status().message());
+    if (!intake.ok()) return files_.left_to_source(intake.status());
     Scratch piece(std::min<std::uint64_t>(kPiece, length));
     for (std::uint64_t at = 0; at < length;) {
         auto got =

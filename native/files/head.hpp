@@ -64,7 +64,7 @@ class Head {
     struct Source {
         Attributes attributes;
         Fd file;
-        TimePoint looked;
+        BootTime looked;
         std::uint64_t time;  // of the catalogue, when it was looked at
     };
     using Sources = std::list<std::pair<std::string, std::shared_ptr<const Source>>>;

@@ -106,7 +106,7 @@ std::string FileOrder::encode() const {
         .number(static_cast<std::uint8_t>(validate))
         .number(largest)
         .number(settled_ns)
-        .number(static_cast<std::uint8_t>(stands_in | one_version << 1))
+        .number(static_cast<std::uint8_t>(stands_in))
         .take();
 }
 
@@ -122,10 +122,9 @@ Result<FileOrder> FileOrder::decode(const std::string& meta) {
     order.validate = validate != 0;
     order.largest = reader.number<std::uint64_t>();
     order.settled_ns = reader.number<std::uint64_t>();
-    auto flags = reader.number<std::uint8_t>();
-    order.stands_in = (flags & 1) != 0;
-    order.one_version = (flags & 2) != 0;
-    if (!reader.whole() || tier >= kTiers || validate > 1 || flags > 3)
+    auto stands_in = reader.number<std::uint8_t>();
+    order.stands_in = stands_in != 0;
+    if (!reader.whole() || tier >= kTiers || validate > 1 || stands_in > 1)
         return incomplete("order of a file");
     if (order.copies < 1 || order.copies > kMaxCopies)
         return Status(Code::BadInput, "a file has 1 to " + std::to_string(kMaxCopies) +

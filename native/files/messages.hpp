@@ -49,7 +49,6 @@ struct FileOrder {
     std::uint64_t largest = 0;     // larger files are not cached; 0: a quarter of the tier
     std::uint64_t settled_ns = 0;  // files that changed less long ago are served but not kept
     bool stands_in = false;        // the owners before the one that is asked have failed
-    bool one_version = false;      // not what changed while it was read
 
     // The path below the root. NotCached if it is not there, not in its shortest form or too long.
     Result<std::string> below_root() const;

@@ -3,9 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <span>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -52,6 +50,7 @@ Status Opening::publish(const std::string& table) {
     if (!opened.ok()) return opened.take_status();
     table_ = std::move(*opened);
     files_.catalog().watch([table = table_.get()] { table->pass_generation(); });
+    store_.watch_lost([table = table_.get()] { table->pass_generation(); });
     return {};
 }
 
@@ -63,7 +62,11 @@ std::variant<Answer, Blocking> Opening::handle(const Request& request) {
     if (!message.ok()) return Answer(message.take_status());
     if (table_) table_->keep_beating();
     std::uint64_t generation = table_ ? table_->generation() : 0;
-    if (auto known = files_.known(message->order)) {
+    auto known = files_.known(message->order);
+    // A hit waits for the shared file system only if programs were never told of the root.
+    auto look =
+        table_ ? table_->look_at(message->order.root, known.has_value()) : std::function<void()>();
+    if (known) {
         auto copy = std::make_shared<FileCopy>(std::move(*known));
         auto serve = [this, order = message->order, copy, generation]() -> std::optional<Answer> {
             if (!files_.open(*copy)) return std::nullopt;
@@ -72,15 +75,18 @@ std::variant<Answer, Blocking> Opening::handle(const Request& request) {
         };
         // Those on the disk are not held up by what is fetched. What was good when it was asked for
         // is good enough, also if all is to be looked at again from now on.
-        if (copy->object->tier == Tier::Disk)
-            return Blocking{lane::kDisk, [serve, path = message->order.path](Body&) -> Answer {
+        if (look || copy->object->tier == Tier::Disk)
+            return Blocking{look ? lane::kFetch : lane::kDisk,
+                            [serve, look, path = message->order.path](Body&) -> Answer {
+                                if (look) look();
                                 auto answer = serve();
                                 return answer ? std::move(*answer)
                                               : not_cached(path, "has just left the cache");
                             }};
         if (auto answer = serve()) return std::move(*answer);
     }
-    auto fetch = [this, message = std::move(*message)](Body& body) {
+    auto fetch = [this, look, message = std::move(*message)](Body& body) {
+        if (look) look();
         return pass(message.order, join(message, body.patience()));
     };
     return Blocking{lane::kFetch, std::move(fetch), true};
@@ -113,7 +119,7 @@ std::variant<Answer, Blocking> Opening::leave(const Request& request) {
                             return {};
                         }};
     return Blocking{lane::kLeave, [this, path = message->path](Body& body) -> Answer {
-                        tell_all(files_.leave(path), body.patience());
+                        for (auto& key : files_.leave(path)) tell_all(key, body.patience());
                         return {};
                     }};
 }
@@ -239,31 +245,28 @@ Result<Passed> Opening::find(const OpenMessage& message, Duration patience, Fetc
         return not_cached(order.path, "was changed and not refreshed since");
     PlacementPtr placement = presence_.placement();
     if (!placement) return not_cached(order.path, "has no owners yet that this agent knows of");
-    std::array<std::uint32_t, kMaxCopies> room;
-    std::size_t count = placement->ring.owners(file_prefix(order.path), room);
-    std::span<const std::uint32_t> owners = std::span(room).first(count);
-    auto is_self = [&](std::uint32_t node) { return placement->numbers[node] == placement->self; };
     // Whoever waits for us must hear us before its own patience ends.
     TimePoint end = Clock::now() + patience * 3 / 4;
 
     // A second copy of ours spares the way to the first owner, but is not worth a fill.
-    auto holders = owners.first(std::min<std::size_t>(owners.size(), order.copies));
-    if (std::find_if(holders.begin(), holders.end(), is_self) != holders.end() &&
-        !is_self(holders.front()))
-        if (auto copy = files_.stored(order); copy.ok())
-            return Passed{copy->attributes, std::move(copy->file)};
+    std::string key = file_prefix(order.path);
+    if (order.copies > 1) {
+        auto holders = placement->owners(key, order.copies);
+        if (holders.contains(placement->self) && *holders.begin() != placement->self)
+            if (auto copy = files_.stored(order); copy.ok())
+                return Passed{copy->attributes, std::move(copy->file)};
+    }
 
-    Status why = not_cached(order.path, "has no owner that answers");
+    OwnerWalk walk(placement, key, message.on_failure);
     FileOrder asked = order;
-    for (std::uint32_t node : owners) {
+    while (auto owner = next(walk)) {
         Duration left = end - Clock::now();
         if (left <= Duration::zero()) break;
-        const std::string& address = placement->addresses[node];
-        auto ask = [&, number = placement->numbers[node]] {
-            return is_self(node) ? local(asked, left, own)
-                                 : fetch({number, address}, asked, left, own);
+        bool is_self = owner->member == placement->self;
+        auto ask = [&] {
+            return is_self ? local(asked, left, own) : fetch(*owner, asked, left, own);
         };
-        asked.stands_in = node != owners.front();
+        asked.stands_in = walk.stands_in();
         auto passed = ask();
         if (!passed.ok() && passed.status().code() == Code::StaleView) {
             asked.stands_in = true;  // views will agree soon; nobody waits for that
@@ -271,53 +274,53 @@ Result<Passed> Opening::find(const OpenMessage& message, Duration patience, Fetc
         }
         if (passed.ok() || passed.status().code() == Code::BadInput) return passed;
         // Only a node that fails is a reason to ask another: what one says who lives is final.
-        if (is_self(node) || !is_failure(passed.status()))
+        if (is_self || !is_failure(passed.status()))
             return not_cached(order.path, "is not cached: " + passed.status().message());
-        if (message.on_failure == OnFailure::Abort)
-            return Status(Code::Unavailable,
-                          "the owner of '" + order.path + "' failed: " + passed.status().message(),
-                          address);
-        if (message.on_failure == OnFailure::Redirect) break;
+        walk.failed();
     }
-    return why;
+    if (walk.aborts())
+        return Status(Code::Unavailable, "'" + order.path + "': " + walk.reason(), walk.last());
+    return not_cached(order.path, "has no owner that answers");
+}
+
+std::optional<Opening::Owner> Opening::next(OwnerWalk& walk) {
+    std::lock_guard lock(mutex_);
+    auto node = walk.next(trust_, Clock::now());
+    if (!node) return std::nullopt;
+    std::uint64_t member = walk.placement().numbers[*node];
+    return Owner{member, walk.placement().addresses[*node], trust_.deadline(member)};
 }
 
 Result<Passed> Opening::fetch(const Owner& owner, const FileOrder& order, Duration left,
                               Fetch& own) {
-    auto& [member, address] = owner;
-    Duration wait;
-    {
-        std::lock_guard lock(mutex_);
-        if (!trust_.trusts(member, Clock::now()))
-            return Status(Code::Unavailable, "it failed a moment ago", address);
-        wait = trust_.deadline(member);
-    }
-    bool whole_wait = wait <= left;
+    bool whole_wait = owner.deadline <= left;
     for (bool again = false;; again = true) {
         bool began = false;
-        auto passed = receive(owner, order, std::min(wait, left), own, began);
+        auto passed = receive(owner, order, std::min(owner.deadline, left), own, began);
         if (passed.ok()) return passed;
         const Status& status = passed.status();
         // A body that breaks off: it died, or its fill failed. Whether it lives, a second request
         // tells at once. Bytes that do not match: it has looked at its copy again.
-        bool retry =
-            began && (status.code() == Code::Unavailable || status.code() == Code::Damaged);
-        if (retry && !again) continue;
+        bool broke_off = began && status.code() == Code::Unavailable;
+        if (!again && (broke_off || (began && status.code() == Code::Damaged))) continue;
+        if (broke_off) return not_cached(order.path, "breaks off in the middle");
+        if (status.code() == Code::Full) return files_.left_to_source(status);
         if (is_failure(status) && (whole_wait || status.code() != Code::DeadlineMissed))
-            failed(member, status);
+            failed(owner.member, status);
         return passed;
     }
 }
 
 Result<Passed> Opening::receive(const Owner& owner, const FileOrder& order, Duration wait,
                                 Fetch& own, bool& began) {
-    auto& [member, address] = owner;
+    const std::string& address = owner.address;
     TimePoint asked = Clock::now();
     std::optional<Result<SingleUse>> made;
     Question question{.op = Op::Read, .meta = order.encode(), .in_pieces = true};
     question.meanwhile = [&] { made.emplace(SingleUse::make(store_)); };
     auto exchange = peers_.ask(address, question, wait);
-    if (exchange.ok() || !is_failure(exchange.status())) answered(member, Clock::now() - asked);
+    if (exchange.ok() || !is_failure(exchange.status()))
+        answered(owner.member, Clock::now() - asked);
     if (!exchange.ok()) return exchange.take_status();
     began = true;
     auto attributes = Attributes::decode(exchange->meta());

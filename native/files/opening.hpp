@@ -1,9 +1,9 @@
 // Files for the programs of this node, by descriptor: of the copy that this node holds, or of a
 // single-use file into which another node's copy was fetched.
 //
-// Owners are asked in the order of the placement. One that fails is left alone for a while
-// (trust.hpp) and reported to Python as doubted; the request that met the failure goes on at once,
-// as its policy says. NotCached: the shared file system is the better place to read it from.
+// Owners are asked as owner_walk.hpp says. One that fails is left alone for a while (trust.hpp) and
+// reported to Python as doubted; the request that met the failure goes on at once. NotCached: the
+// shared file system is the better place to read it from.
 //
 // Thread-safe. handle() does not block; what may, waits in a lane of its own, for the lanes in
 // which other agents read: nobody waits for it but programs.
@@ -23,6 +23,7 @@
 #include "base/status.hpp"
 #include "files/files.hpp"
 #include "files/messages.hpp"
+#include "files/owner_walk.hpp"
 #include "files/single_use.hpp"
 #include "files/table.hpp"
 #include "files/trust.hpp"
@@ -69,7 +70,10 @@ class Opening {
     struct Owner {
         std::uint64_t member;
         const std::string& address;
+        Duration deadline;  // that it is trusted with
     };
+    // Whom the walk asks next; none at its end.
+    std::optional<Owner> next(OwnerWalk& walk);
     void record_name(const FileOrder& order, const FileCopy& copy, std::uint64_t generation);
     Answer pass(const FileOrder& order, Result<Passed> passed);
     // Those who ask for the same file at the same time wait for one of them.

@@ -1,20 +1,51 @@
-// Which refreshes this node has heard of. A refresh reaches the nodes one after the other; whoever
-// has heard of it must not learn anew from one who has not what it has just forgotten. So what is
-// asked of others names the refreshes of the last minute, and whoever does not know one of them
-// believes nothing of what it knew. Thread-safe; a short lock, no I/O.
+// Which refreshes this node has heard of. Each is a dropped key of its own as well, so that rule 9
+// carries it to every member, also to those whom nobody could tell: who learns of one that it does
+// not know believes nothing of what it knew.
+//
+// A refresh reaches the nodes one after the other; whoever has heard of it must not learn anew from
+// one who has not what it has just forgotten. So what is asked of others names the refreshes of the
+// last minute, and whoever does not know one of them looks at everything again, too.
+// Thread-safe; a short lock, no I/O.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <unordered_set>
 #include <vector>
 
 #include "base/clock.hpp"
 #include "files/messages.hpp"
+#include "rpc/wire.hpp"
 
 namespace holdfast {
+
+// A refresh as a dropped key: one for all its paths, of a directory that they lie in.
+struct RefreshKey {
+    std::string path;
+    std::uint64_t number = 0;
+
+    static constexpr std::string_view kWhat = "look";
+
+    std::string encode() const {
+        return file_prefix(path) + std::string(kWhat) + MetaWriter().number(number).take();
+    }
+    // Nothing if the key says something else.
+    static std::optional<RefreshKey> decode(const std::string& key) {
+        constexpr std::size_t kPrefix = sizeof kFilePrefix - 1;
+        auto end = key.find('\0');
+        if (!key.starts_with(kFilePrefix) || end == std::string::npos) return std::nullopt;
+        std::string_view rest = std::string_view(key).substr(end + 1);
+        if (rest.size() != kWhat.size() + sizeof(number) || !rest.starts_with(kWhat))
+            return std::nullopt;
+        return RefreshKey{key.substr(kPrefix, end - kPrefix),
+                          MetaReader(rest.substr(kWhat.size())).number<std::uint64_t>()};
+    }
+};
 
 class Refreshes {
   public:

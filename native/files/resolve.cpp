@@ -1,13 +1,19 @@
 #include "files/resolve.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <string_view>
 
 namespace holdfast {
 namespace {
@@ -83,6 +89,66 @@ Result<Place> resolve(const FileOrder& order) {
         return Status(Code::NotCached, order.path + " lies on another file system than its root");
     attributes->direct = where(*fd) == where(*root) + "/" + *relative;
     return Place{std::move(*fd), *attributes};
+}
+
+namespace {
+
+void prepend(std::deque<std::string>& parts, std::string_view path) {
+    std::vector<std::string> found;
+    for (std::size_t at = 0; at < path.size();) {
+        auto end = std::min(path.find('/', at), path.size());
+        if (end > at) found.emplace_back(path.substr(at, end - at));
+        at = end + 1;
+    }
+    parts.insert(parts.begin(), found.begin(), found.end());
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> names_on_the_way(const std::string& root,
+                                                  const std::string& path) {
+    constexpr int kMostLinks = 40;  // as the kernel follows
+    std::vector<std::string> names;
+    std::deque<std::string> parts;
+    prepend(parts, std::string_view(path).substr(root.size()));
+    std::string at = root;
+    for (int links = 0; !parts.empty();) {
+        std::string part = std::move(parts.front());
+        parts.pop_front();
+        if (part == ".") continue;
+        if (part == "..") {
+            if (at == root) return Status(Code::NotCached, path + " leads out of the root");
+            names.push_back(at);
+            at.resize(at.rfind('/'));
+            continue;
+        }
+        std::string name = at + "/" + part;
+        std::array<char, PATH_MAX> target;
+        auto size = ::readlink(name.c_str(), target.data(), target.size());
+        if (size < 0) {
+            if (errno != EINVAL) return not_cached("cannot look at " + name, errno);
+            at = std::move(name);
+            continue;
+        }
+        names.push_back(std::move(name));
+        if (size == 0 || target[0] == '/' || ++links > kMostLinks)
+            return Status(Code::NotCached, path + " leads to where only the file system knows");
+        prepend(parts, {target.data(), static_cast<std::size_t>(size)});
+    }
+    names.push_back(std::move(at));
+    return names;
+}
+
+bool is_way_to_others(const std::string& path) {
+    struct stat now{};
+    if (::lstat(path.c_str(), &now) != 0) return errno != ENOENT && errno != ENOTDIR;
+    if (!S_ISDIR(now.st_mode)) return S_ISLNK(now.st_mode);
+    std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(path.c_str()), &::closedir);
+    if (!stream) return true;
+    while (dirent* next = ::readdir(stream.get()))
+        if (std::strcmp(next->d_name, ".") != 0 && std::strcmp(next->d_name, "..") != 0)
+            return true;
+    return false;
 }
 
 Result<Place> resolve_root(const std::string& root) {

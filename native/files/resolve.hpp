@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/fd.hpp"
 #include "base/status.hpp"
@@ -31,5 +32,13 @@ Result<Fd> resolve_and_compare(const Fd& root, const std::string& relative);
 Result<Fd> open_place(const Place& place);
 // The same for a directory, to be listed.
 Result<Fd> open_directory(const Place& place);
+
+// The names that a path below a root leads through, all as if below that root: each symbolic link,
+// each directory that is left again, and what is there in the end.
+Result<std::vector<std::string>> names_on_the_way(const std::string& root, const std::string& path);
+
+// Whether other names may lead through what is there to something else: a symbolic link or a
+// directory that is not empty. What cannot be looked at counts.
+bool is_way_to_others(const std::string& path);
 
 }  // namespace holdfast

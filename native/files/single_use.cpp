@@ -21,26 +21,35 @@ std::uint64_t in_pages(std::uint64_t size) {
 SingleUse::SingleUse(SingleUse&& other) noexcept
     : store_(std::exchange(other.store_, nullptr)),
       file_(std::move(other.file_)),
+      tier_(other.tier_),
       room_(other.room_),
       size_(other.size_),
       written_(other.written_) {}
 
 SingleUse::~SingleUse() {
-    if (store_) store_->give_back(room_);
+    if (store_) store_->give_back(tier_, room_);
 }
 
 Result<SingleUse> SingleUse::make(Store& store) {
-    auto file = store.nameless_files().make_nameless();
+    auto file = store.nameless_files(Tier::Memory).make_nameless();
     if (!file.ok()) return file.take_status();
     return SingleUse(&store, std::move(*file));
 }
 
 Status SingleUse::set_size(std::uint64_t size) {
     std::uint64_t room = in_pages(size);
-    if (Status status = store_->set_aside(room); !status.ok()) return status;
+    auto found = store_->set_aside(room);
+    if (!found.ok()) return found.take_status();
+    tier_ = *found;
     room_ = room;
     size_ = size;
-    store_->nameless_files().announce(file_.writing, size);
+    auto& directory = store_->nameless_files(tier_);
+    if (tier_ != Tier::Memory) {
+        auto file = directory.make_nameless();
+        if (!file.ok()) return failed_to_write(errno);
+        file_ = std::move(*file);
+    }
+    directory.announce(file_.writing, size);
     return {};
 }
 
@@ -50,7 +59,7 @@ Status SingleUse::write(const char* data, std::size_t size) {
     while (size > 0) {
         auto put = ::pwrite(file_.writing.get(), data, size, static_cast<off_t>(written_));
         if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return system_failure(Code::Full, "cannot write a file for a reader", errno);
+        if (put < 0) return failed_to_write(errno);
         data += put;
         size -= static_cast<std::size_t>(put);
         written_ += static_cast<std::uint64_t>(put);
@@ -58,9 +67,22 @@ Status SingleUse::write(const char* data, std::size_t size) {
     return {};
 }
 
+Status SingleUse::failed_to_write(int error) {
+    store_->write_failed(tier_, error);
+    return system_failure(Code::Full, "cannot write a file for a reader", error);
+}
+
 Result<Fd> SingleUse::seal() && {
     if (written_ != size_) return Status(Code::Damaged, "a file for a reader is not whole");
     file_.writing.reset();
+    // Nobody sees what the reader meets there, so that a disk which fails all reads would never be
+    // found out.
+    char first;
+    if (tier_ == Tier::Disk && size_ > 0 && ::pread(file_.reading.get(), &first, 1, 0) < 0) {
+        int error = errno;
+        store_->medium_failed(tier_, error);
+        return system_failure(Code::Full, "cannot read a file for a reader", error);
+    }
     return std::move(file_.reading);
 }
 

@@ -1,10 +1,10 @@
 // Single-use files: what another node holds is received into one, which is then passed to readers
 // and never written again, nor used for anything else.
 //
-// Until it is passed a file counts in the capacity of the memory tier; from then on its pages are
-// the readers', and go with the last of them. (They are not used again even then: what a program
-// has sent from its file may still be on its way.) Files have no name, so nothing is left of them
-// whatever happens.
+// Until it is passed a file counts in the capacity of its tier, which is memory, or the disk where
+// that has no room; from then on its pages are the readers', and go with the last of them. (They
+// are not used again even then: what a program has sent from its file may still be on its way.)
+// Files have no name, so nothing is left of them whatever happens.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +32,11 @@ class SingleUse {
 
   private:
     SingleUse(Store* store, TierDirectory::Nameless file) : store_(store), file_(std::move(file)) {}
+    Status failed_to_write(int error);
 
     Store* store_;
     TierDirectory::Nameless file_;
+    Tier tier_ = Tier::Memory;
     std::uint64_t room_ = 0;  // of the tier
     std::uint64_t size_ = 0, written_ = 0;
 };

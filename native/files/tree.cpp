@@ -30,26 +30,13 @@ TreeSettings Tree::settings() const {
     return settings_;
 }
 
-std::size_t Tree::refresh(const std::vector<std::string>& paths, std::uint64_t number) {
-    refreshes_.tell(number, Clock::now());
-    std::size_t forgotten = 0;
-    for (auto& path : paths) forgotten += files_.refresh(path);
-    refreshes_.done(number);
-    return forgotten;
-}
-
 // ---- requests --------------------------------------------------------------------------------
 
 std::variant<Answer, Blocking> Tree::handle(const Request& request) {
     auto order = TreeOrder::decode(request.meta);
     if (!order.ok()) return Answer(order.take_status());
     if (Status wrong = order->check(); !wrong.ok()) return Answer(wrong);
-    for (auto number : order->refreshes)
-        if (!refreshes_.knows(number)) {
-            refreshes_.tell(number, Clock::now());
-            files_.distrust();
-            refreshes_.done(number);
-        }
+    for (auto number : order->refreshes) files_.heard_of(number);
     bool pass = request.local && request.header.has(kDescriptor);
     if (out(*order, 0))
         return Answer(
@@ -90,9 +77,10 @@ bool Tree::out(const TreeOrder& order, std::uint64_t inode) const {
            (order.kind == TreeOrder::Kind::Listing && excluded.touches(order.path));
 }
 
-std::optional<Catalog::Known> Tree::believed(const TreeOrder& order) const {
+std::optional<Catalog::Known> Tree::believed(const TreeOrder& order) {
+    files_.look_awake();
     auto seen = files_.broadcast().look_up(order.path);
-    if (!seen || Clock::now() - seen->looked >= settings().ttl ||
+    if (!seen || BootClock::now() - seen->looked >= settings().ttl ||
         S_ISDIR(seen->attributes.mode) != (order.kind == TreeOrder::Kind::Listing) ||
         out(order, seen->attributes.inode))
         return std::nullopt;
@@ -137,7 +125,8 @@ Answer Tree::serve(const Document& document, bool pass) {
         answer.descriptor = std::move(*descriptor);
         return answer;
     }
-    auto age = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - document.looked);
+    auto age =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(BootClock::now() - document.looked);
     answer.meta =
         TreeReply{document.attributes, static_cast<std::uint64_t>(age.count()), document.keep}
             .encode();

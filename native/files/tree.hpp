@@ -26,7 +26,6 @@
 #include "files/files.hpp"
 #include "files/head.hpp"
 #include "files/messages.hpp"
-#include "files/refreshes.hpp"
 #include "files/trust.hpp"
 #include "rpc/client.hpp"
 #include "rpc/events.hpp"
@@ -70,10 +69,6 @@ class Tree {
     // May block: what is asked for, from here or from above.
     Result<Document> obtain(const TreeOrder& order, Duration patience);
 
-    // Forgets what is known of paths and all below them, and passes the number of the refresh on
-    // with what is asked of others; gives of how many files something was known.
-    std::size_t refresh(const std::vector<std::string>& paths, std::uint64_t number);
-
     const TreeCounters& counters() const { return counters_; }
     const Head& head() const { return head_; }
     std::uint64_t joined() const { return joining_.joined() + head_.joined(); }
@@ -98,7 +93,7 @@ class Tree {
     };
     Result<Way> way(const TreeOrder& order);
     // What was seen of a path and still holds.
-    std::optional<Catalog::Known> believed(const TreeOrder& order) const;
+    std::optional<Catalog::Known> believed(const TreeOrder& order);
     struct Copy {
         Catalog::Known seen;
         ObjectPtr object;
@@ -126,7 +121,6 @@ class Tree {
     Events& events_;
     Head head_;
     Joining joining_;
-    Refreshes refreshes_;
     TreeCounters counters_;
 
     mutable std::mutex mutex_;

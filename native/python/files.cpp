@@ -2,10 +2,12 @@
 // holdfast._core.Agent knows of them.
 #include "files/files.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include "files/listing.hpp"
+#include "files/owner_walk.hpp"
 #include "python/bind.hpp"
 #include "python/receive.hpp"
 
@@ -19,6 +21,17 @@ FileOrder as_order(const nb::bytes& root, const nb::bytes& path, Tier tier, std:
                    bool validate, std::uint64_t largest, std::uint64_t settled_ns, bool stands_in) {
     return {as_string(root), as_string(path), tier,       copies,
             validate,        largest,         settled_ns, stands_in};
+}
+
+struct FileOwners {
+    PlacementPtr placement;
+};
+
+OnFailure as_policy(std::uint8_t on_failure) {
+    if (on_failure > static_cast<std::uint8_t>(OnFailure::Recache))
+        raise(Status(Code::BadInput,
+                     std::to_string(on_failure) + " is no policy for failures; use 0, 1 or 2"));
+    return static_cast<OnFailure>(on_failure);
 }
 
 // A clock of the caller's that may have run for years.
@@ -60,6 +73,7 @@ auto read_whole(Remote& remote, const std::string& address, const FileOrder& ord
 }  // namespace
 
 void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
+    module.attr("MOST_ASKED") = OwnerWalk::kMostAsked;
     // The owner of a file follows from this and its path.
     module.attr("FILE_PREFIX") = nb::bytes(kFilePrefix, sizeof kFilePrefix - 1);
 
@@ -99,6 +113,53 @@ void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
                 self.failed(member, late, as_time(now));
             },
             "member"_a, "late"_a, "now"_a, "It missed its deadline, or its connection failed.");
+    nb::class_<OwnerWalk>(module, "OwnerWalk",
+                          "Whom to ask for one file, and what to do when an owner fails: as agents "
+                          "do.")
+        .def(
+            "next",
+            [](OwnerWalk& self, const Trust& trust, double now) -> std::optional<std::uint64_t> {
+                auto node = self.next(trust, as_time(now));
+                if (!node) return std::nullopt;
+                return self.placement().numbers[*node];
+            },
+            "trust"_a, "now"_a,
+            "The member to ask now, the same until it failed. None: the shared file system is to "
+            "be read, or, if it `aborts`, nothing.")
+        .def("failed", &OwnerWalk::failed, "The one that was to be asked did.")
+        .def_prop_ro("stands_in", &OwnerWalk::stands_in,
+                     "Whether those before the one to ask failed.")
+        .def_prop_ro("aborts", &OwnerWalk::aborts, "Whether a failure ends the reading, too.")
+        .def_prop_ro("reason", &OwnerWalk::reason, "Why it does.");
+    nb::class_<FileOwners>(module, "FileOwners",
+                           "Who owns files in one view. Immutable.\n\n"
+                           "numbers[i] is the member on ring.nodes[i]; `with_lost` is the ring "
+                           "with the nodes on it whose members were lost, if any.")
+        .def(
+            "__init__",
+            [](FileOwners* self, const Ring& ring, std::vector<std::uint64_t> numbers,
+               std::optional<Ring> with_lost) {
+                if (numbers.size() != ring.nodes().size())
+                    raise(Status(Code::BadInput, std::to_string(numbers.size()) +
+                                                     " members for the " +
+                                                     std::to_string(ring.nodes().size()) +
+                                                     " nodes of the ring; each has one"));
+                new (self) FileOwners{std::make_shared<const Placement>(
+                    Placement{.ring = ring,
+                              .numbers = std::move(numbers),
+                              .addresses = {},
+                              .with_lost = std::move(with_lost)})};
+            },
+            "ring"_a, "numbers"_a, "with_lost"_a = nb::none(),
+            nb::sig("def __init__(self, ring: Ring, numbers: collections.abc.Sequence[int], "
+                    "with_lost: Ring | None = None) -> None"))
+        .def(
+            "walk",
+            [](const FileOwners& self, const nb::bytes& key, std::uint8_t on_failure) {
+                return OwnerWalk(self.placement, {key.c_str(), key.size()}, as_policy(on_failure));
+            },
+            "key"_a, "on_failure"_a,
+            "Begin to ask for a file; `on_failure` is as for `Client.open_file`.");
     client
         .def(
             "read",
@@ -188,11 +249,8 @@ void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
                const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
                std::uint64_t largest, std::uint64_t settled_ns, std::uint8_t on_failure,
                double deadline) {
-                if (on_failure > static_cast<std::uint8_t>(OnFailure::Recache))
-                    raise(Status(Code::BadInput, std::to_string(on_failure) +
-                                                     " is no policy for failures; use 0, 1 or 2"));
                 OpenMessage message{
-                    static_cast<OnFailure>(on_failure),
+                    as_policy(on_failure),
                     as_order(root, path, tier, copies, validate, largest, settled_ns, false)};
                 auto exchange = unlocked(
                     [&] { return self.open_file(address, message, as_duration(deadline)); });
@@ -267,13 +325,20 @@ void bind_files(nb::class_<Agent>& agent) {
             [](Agent& self, const std::vector<nb::bytes>& prefixes, std::uint64_t number) {
                 std::vector<std::string> paths;
                 for (auto& prefix : prefixes) paths.push_back(as_string(prefix));
-                return unlocked([&] { return self.tree().refresh(paths, number); });
+                return unlocked([&] { return self.files().refresh(paths, number); });
             },
             "prefixes"_a, "number"_a,
             "Forget what is known of paths and of all below them; gives of how many files.\n\n"
             "`number` is the same at all agents that are told, and never used again. "
             "The next reader of each makes the agent look at it; a copy of a file that did not "
             "change is used again.")
+        .def(
+            "trust_files",
+            [](Agent& self, double seconds) { self.files().hear_for(as_duration(seconds)); },
+            "seconds"_a,
+            "Copies are used without a look at their originals for that long, also if the host "
+            "sleeps meanwhile; afterwards every file is looked at again.\n\n"
+            "To be said again before that: the agent hears what others say.")
         .def(
             "distrust_files", [](Agent& self) { self.files().distrust(); },
             "Look at every file again before its copy is next used: this node was away.")
@@ -290,11 +355,13 @@ void bind_files(nb::class_<Agent>& agent) {
                 auto& opens = self.opening().counters();
                 return nb::make_tuple(
                     files, bytes, reads.local + opens.local + opens.fetched, reads.remote.load(),
-                    self.files().fill_counters().started.load(), opens.failures.load());
+                    self.files().fill_counters().started.load(), opens.failures.load(),
+                    self.store().counters().spilled.load(), reads.no_room.load());
             },
-            nb::sig("def files(self) -> tuple[int, int, int, int, int, int]"),
+            nb::sig("def files(self) -> tuple[int, int, int, int, int, int, int, int]"),
             "Files and bytes held, reads of programs here and of other nodes, files read from the "
-            "shared file system, and failures of other nodes.")
+            "shared file system, failures of other nodes, files that went to the disk since memory "
+            "had no room, and those that found none at all.")
         .def(
             "publish_attributes",
             [](Agent& self, const std::string& path) {

@@ -23,6 +23,9 @@ def xxh3_64(data: bytes, seed: int = 0) -> int:
 def xxh3_128(data: bytes) -> str:
     """XXH3 with 128 bits, in hexadecimal."""
 
+def hmac_sha256(key: bytes, data: bytes) -> bytes:
+    """What only who knows the key can compute, and does not tell it."""
+
 class Ring:
     """holdfast.placement.ring.Ring at full speed."""
 
@@ -47,6 +50,11 @@ class Trees:
 
     def ancestors(self, key: bytes, node: str) -> list[str]:
         """Who stands above `node`: its parent first, the head last."""
+
+def choose_congestion_control(wanted: str) -> str:
+    """
+    Choose that of this process's TCP connections: auto, system or a name. Returns the name.
+    """
 
 class Tier(enum.Enum):
     """Where an object lies on a node."""
@@ -175,6 +183,8 @@ class Client:
         A read-only descriptor of it and the attributes of the file or directory. It may take as long as `patience`, as long as the agent says after each `silence` that it lives. NotCached: read the shared file system instead. The descriptor is the caller's to close.
         """
 
+MOST_ASKED: int = 4
+
 FILE_PREFIX: bytes = ...
 
 class Trust:
@@ -198,6 +208,43 @@ class Trust:
     def failed(self, member: int, late: bool, now: float) -> None:
         """It missed its deadline, or its connection failed."""
 
+class OwnerWalk:
+    """
+    Whom to ask for one file, and what to do when an owner fails: as agents do.
+    """
+
+    def next(self, trust: Trust, now: float) -> int | None:
+        """
+        The member to ask now, the same until it failed. None: the shared file system is to be read, or, if it `aborts`, nothing.
+        """
+
+    def failed(self) -> None:
+        """The one that was to be asked did."""
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether those before the one to ask failed."""
+
+    @property
+    def aborts(self) -> bool:
+        """Whether a failure ends the reading, too."""
+
+    @property
+    def reason(self) -> str:
+        """Why it does."""
+
+class FileOwners:
+    """
+    Who owns files in one view. Immutable.
+
+    numbers[i] is the member on ring.nodes[i]; `with_lost` is the ring with the nodes on it whose members were lost, if any.
+    """
+
+    def __init__(self, ring: Ring, numbers: Sequence[int], with_lost: Ring | None = None) -> None: ...
+
+    def walk(self, key: bytes, on_failure: int) -> OwnerWalk:
+        """Begin to ask for a file; `on_failure` is as for `Client.open_file`."""
+
 PART_BYTES: int = 4194304
 
 def decode_listing(document: bytes) -> tuple[tuple[int, int, int, int, int, int, int, int, int, int, int], list[tuple[bytes, tuple[int, int, int, int, int, int, int, int, int, int, int], bytes]]]:
@@ -207,6 +254,9 @@ def decode_listing(document: bytes) -> tuple[tuple[int, int, int, int, int, int,
 
 def status_codes() -> dict[str, int]:
     """Numbers of the failures on the wire, by the name of their exception."""
+
+def log_warning(text: str) -> None:
+    """Write a line to the log, which takes only so many in a second."""
 
 class Agent:
     """Store and server of one node."""
@@ -247,10 +297,11 @@ class Agent:
     def set_self(self, number: int) -> None:
         """The number of the member that this agent is."""
 
-    def set_placement(self, ring: Ring, numbers: Sequence[int], addresses: Sequence[str], identity: int, racks: Sequence[str] = ()) -> None:
+    def set_placement(self, ring: Ring, numbers: Sequence[int], addresses: Sequence[str], identity: int, racks: Sequence[str] = (), with_lost: Ring | None = None) -> None:
         """
         Where objects belong from now on: numbers[i] is the member on ring.nodes[i],
         addresses[i] is where it lives and racks[i] its rack; without racks all share one.
+        `with_lost` is the ring with the nodes on it whose members were lost, if any.
         """
 
     def beat(self) -> None:
@@ -270,6 +321,11 @@ class Agent:
 
     def ask(self, ticket: int, address: str, service: str, method: str, message: bytes, deadline: float) -> None:
         """Call a service of another agent. Ends as an event `reply` or `failed`."""
+
+    def call(self, address: str, service: str, method: str, message: bytes, deadline: float) -> bytes:
+        """
+        Call a service of another agent and wait for the answer: not for the agent's loop.
+        """
 
     def pull(self, ticket: int, key: bytes, source: str, tier: Tier, deadline: float) -> None:
         """
@@ -318,6 +374,17 @@ class Agent:
         Remove exactly that object if we do not own it and nobody has pinned it.
         """
 
+    def has_room(self, tier: Tier, size: int) -> bool:
+        """Whether an object of that size would find room at this moment."""
+
+    def move_aside(self, key: bytes, size: int, crc: int, aside: bytes) -> bool:
+        """
+        Keep exactly that object under another key: another version of it won its own.
+        """
+
+    def keys(self, prefix: bytes, limit: int) -> list[bytes]:
+        """Keys of objects here that begin so, in order."""
+
     def dropped_digest(self) -> tuple[int, int]:
         """How many keys were dropped, and the xor of their hashes (xxh3_64)."""
 
@@ -341,14 +408,21 @@ class Agent:
         `number` is the same at all agents that are told, and never used again. The next reader of each makes the agent look at it; a copy of a file that did not change is used again.
         """
 
+    def trust_files(self, seconds: float) -> None:
+        """
+        Copies are used without a look at their originals for that long, also if the host sleeps meanwhile; afterwards every file is looked at again.
+
+        To be said again before that: the agent hears what others say.
+        """
+
     def distrust_files(self) -> None:
         """
         Look at every file again before its copy is next used: this node was away.
         """
 
-    def files(self) -> tuple[int, int, int, int, int, int]:
+    def files(self) -> tuple[int, int, int, int, int, int, int, int]:
         """
-        Files and bytes held, reads of programs here and of other nodes, files read from the shared file system, and failures of other nodes.
+        Files and bytes held, reads of programs here and of other nodes, files read from the shared file system, failures of other nodes, files that went to the disk since memory had no room, and those that found none at all.
         """
 
     def publish_attributes(self, path: str) -> None:

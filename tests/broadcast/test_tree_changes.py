@@ -133,7 +133,7 @@ def _socket(programs: Programs, node: int) -> str:
 def test_a_tier_that_is_full_evicts_and_the_bytes_are_right(
     tmp_path: Path, backing: Path, data: dict[str, bytes]
 ) -> None:
-    small = {**SETTINGS, "memory": "2 MiB"}  # of about 4.5 MB
+    small = {**SETTINGS, "memory": "2 MiB", "disk": "2 MiB"}  # of about 4.5 MB
     with (
         Storage(backing, tmp_path / "shared", nodes=3) as storage,
         holdfast.local_cluster(nodes=3, storage=storage, **small) as cluster,
@@ -207,7 +207,7 @@ def test_one_look_at_everything_does_not_drive_out_what_is_in_use(
     for name in names:
         (backing / name).write_bytes(name.encode() * 50_000)
     used, others = names[:5], names[5:]
-    small = {**SETTINGS, "memory": "2 MiB"}  # of 6 MB
+    small = {**SETTINGS, "memory": "2 MiB", "disk": "2 MiB"}  # of 6 MB
     with (
         Storage(backing, tmp_path / "shared", nodes=2) as storage,
         holdfast.local_cluster(nodes=2, storage=storage, **small) as cluster,

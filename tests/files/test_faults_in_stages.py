@@ -91,7 +91,7 @@ def test_an_agent_that_fails_in_an_eviction_costs_no_byte(
     storage: Storage, data: dict[str, bytes], action: Action
 ) -> None:
     evicts = 1
-    small = {**SETTINGS, "memory": "1 MiB", "file_largest": "1 MiB"}
+    small = {**SETTINGS, "memory": "1 MiB", "disk": "64 KiB", "file_largest": "1 MiB"}
     with (
         holdfast.local_cluster(nodes=2, storage=storage, **small) as cluster,
         cluster.connect() as job,

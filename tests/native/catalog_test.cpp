@@ -62,3 +62,17 @@ TEST_CASE("a full catalog lets one path go for each new one, never the new one a
     }
     CHECK(catalog.refresh("/") == 100);
 }
+
+TEST_CASE("what links lead to is distrusted without the rest") {
+    Catalog catalog;
+    catalog.learn("/direct", {.direct = true}, catalog.time());
+    catalog.learn("/linked", {}, catalog.time());
+    auto before = catalog.time();
+    catalog.distrust_links();
+    CHECK(catalog.find("/direct"));
+    CHECK_FALSE(catalog.find("/linked"));
+    catalog.learn("/linked", {}, before);  // looked at before
+    CHECK_FALSE(catalog.find("/linked"));
+    catalog.learn("/linked", {}, catalog.time());
+    CHECK(catalog.find("/linked"));
+}

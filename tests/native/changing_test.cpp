@@ -37,53 +37,74 @@ class FillsHeld {
     std::shared_ptr<std::latch> gate_ = std::make_shared<std::latch>(1);
 };
 
-// Does `change` after the file was opened and before it is read; gives what the reader got.
-Result<std::string> read_with(Node& node, const FileOrder& order,
-                              const std::function<void()>& change) {
-    std::optional<Result<std::string>> got;
+// Does `change` after the node has opened the file that `ask` asks for, and before it reads it.
+void change_while(Node& node, const std::function<void()>& ask,
+                  const std::function<void()>& change) {
     std::optional<FillsHeld> held(node);
     auto before = node.agent().files().fill_counters().started.load();
-    std::thread reader([&] {
-        Remote remote(kKey);
-        got = read(remote, node.tcp, order);
-    });
+    std::thread reader(ask);
     CHECK(eventually([&] { return node.agent().files().fill_counters().started > before; }));
     change();
     held.reset();
     reader.join();
+}
+
+// Gives what the reader got.
+Result<std::string> read_with(Node& node, const FileOrder& order,
+                              const std::function<void()>& change) {
+    std::optional<Result<std::string>> got;
+    auto ask = [&] {
+        Remote remote(kKey);
+        got = read(remote, node.tcp, order);
+    };
+    change_while(node, ask, change);
     return std::move(*got);
 }
 
 }  // namespace
 
-TEST_CASE("rule 12: a file that changes while it is read is served and not kept") {
-    Node node;
-    TempDir root;
-    auto order = order_for(root);
-    std::string fresh = random_bytes(kSize, 2);
-    write_file(order.path, random_bytes(kSize, 1));
-    auto got = read_with(node, order, [&] { write_file(order.path, fresh); });
-    REQUIRE(got.ok());
-    CHECK(*got == fresh);  // what the shared file system gave
-    CHECK(has_no_copy(node, order));
-    CHECK_FALSE(node.agent().files().catalog().find(order.path));
-}
-
 TEST_CASE(
-    "who wants one version gets no file that changes while it is read, and then the new one") {
+    "rule 12: a file that changes while it is read fails its readers, and is then the new one") {
     for (std::uint64_t settled_ns : {std::uint64_t{0}, ~std::uint64_t{0} >> 1}) {  // kept, or not
         Node node;
         TempDir root;
         auto order = order_for(root);
-        order.one_version = true;
         order.settled_ns = settled_ns;
         std::string fresh = random_bytes(kSize, 2);
         write_file(order.path, random_bytes(kSize, 1));
         auto got = read_with(node, order, [&] { write_file(order.path, fresh); });
         CHECK_FALSE(got.ok());
         CHECK(has_no_copy(node, order));
+        CHECK_FALSE(node.agent().files().catalog().find(order.path));
         Remote remote(kKey);
         CHECK(*read(remote, node.tcp, order) == fresh);
+    }
+}
+
+TEST_CASE("a program is passed no file that changed while it was read") {
+    Node owner, other;
+    agree({&owner, &other});
+    TempDir root;
+    auto order = order_for(root);
+    order.path = key_of({&owner}, "@file" + order.path).substr(5);
+    std::string fresh = random_bytes(kSize, 3);
+    for (Node* node : {&owner, &other}) {
+        write_file(order.path, random_bytes(kSize, 1));
+        Remote remote(kKey);
+        std::optional<Result<Exchange>> got;
+        change_while(
+            owner,
+            [&] {
+                got.emplace(remote.open_file(node->local, {OnFailure::Recache, order}, kPatience));
+            },
+            [&] { write_file(order.path, fresh); });
+        if (node == &owner) {
+            CHECK(got->status().code() == Code::NotCached);
+        } else {  // asked again, the owner gives what is there now
+            REQUIRE(got->ok());
+            CHECK(all_of((*got)->take_descriptor()) == fresh);
+        }
+        CHECK(other.agent().opening().counters().failures == 0);
     }
 }
 

@@ -100,3 +100,12 @@ TEST_CASE("other keys that were dropped say nothing of paths") {
         CHECK(excluded.learn(key) == Excluded::News::Nothing);
     CHECK_FALSE(excluded.contains("/a"));
 }
+
+TEST_CASE("a link or a directory leaves as a way to other names, whatever inode it has") {
+    Excluded excluded;
+    CHECK(excluded.empty());
+    CHECK(excluded.learn(excluded.leaving("/a", Excluded::kWay)) == Excluded::News::WayLeft);
+    CHECK_FALSE(excluded.empty());
+    CHECK(excluded.contains("/a/b"));
+    CHECK_FALSE(excluded.contains(Excluded::kWay));
+}

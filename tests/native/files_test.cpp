@@ -374,6 +374,9 @@ TEST_CASE("a dataset larger than the cache works, and what is pinned or has no s
     CHECK(node.store().usage(Tier::Memory).occupied <= 1 << 20);
     // Where nothing can be evicted, readers go to the shared file system.
     REQUIRE(put(remote, {&node}, "most", random_bytes(900'000, 9)).ok());
+    Store::NewObject rest{.key = "rest", .size = 1 << 20, .tier = Tier::Disk};
+    auto disk = node.store().create(rest);
+    REQUIRE(disk.ok());
     CHECK(read(remote, node.tcp, order_for(root, "0")).status().code() == Code::NotCached);
 }
 

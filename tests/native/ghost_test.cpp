@@ -138,7 +138,7 @@ TEST_CASE("rule 8: what nobody has any more is not asked for twice") {
 }
 
 TEST_CASE("rule 8: what finds no room is not fetched again, and takes none from objects") {
-    Node a, b(150'000, 1 << 20);
+    Node a, b(150'000, 0);
     begin(a, b);
     Remote remote(kKey);
     REQUIRE(put(b.store(), key_of({&b}), random_bytes(80'000, 2)).ok());
@@ -154,7 +154,7 @@ TEST_CASE("rule 8: what finds no room is not fetched again, and takes none from 
 }
 
 TEST_CASE("rule 8: two co-owners with too little room for their files come to rest") {
-    Node a(1 << 20), b(700'000);
+    Node a(1 << 20, 0), b(700'000, 0);
     begin(a, b);
     Remote remote(kKey);
     int pulls = 0;

@@ -386,7 +386,12 @@ TEST_CASE("what its owner does not cache, or this node has no room for, is not c
     REQUIRE(put(cluster.a.store(), "data", std::string(255 << 20, 'x')).ok());  // has no source
     CHECK(cluster.open(path).ok());
     REQUIRE(put(cluster.a.store(), "more", std::string(512 << 10, 'x')).ok());
+    CHECK(cluster.open(path).ok());  // by the disk
+    Store::NewObject rest{.key = "rest", .size = 256 << 20, .tier = Tier::Disk};
+    auto disk = cluster.a.store().create(rest);
+    REQUIRE(disk.ok());
     CHECK(cluster.open(path).status().code() == Code::NotCached);
+    CHECK(cluster.a.agent().files().counters().no_room == 1);
     CHECK(cluster.counters().failures == 0);
 }
 

@@ -81,3 +81,25 @@ TEST_CASE("a file that changed between the look and the open is not opened") {
     write_file(dir / "file", "other");
     CHECK(open_place(*place).status().code() == Code::NotCached);
 }
+
+TEST_CASE("the names that a path leads through") {
+    TempDir dir;
+    std::filesystem::create_directories(dir / "real/in");
+    write_file(dir / "real/file", "x");
+    std::filesystem::create_symlink("real", dir / "cur");
+    std::filesystem::create_symlink("./cur", dir / "latest");
+    std::filesystem::create_symlink("real/in/../file", dir / "back");
+    std::filesystem::create_symlink("round", dir / "round");
+    std::filesystem::create_symlink("../out", dir / "out");
+    std::filesystem::create_symlink("/etc/passwd", dir / "far");
+    auto names = [&](const std::string& path) { return names_on_the_way(dir.path(), dir / path); };
+    using Names = std::vector<std::string>;
+    CHECK(*names("real/file") == Names{dir / "real/file"});
+    CHECK(*names("latest/file") == Names{dir / "latest", dir / "cur", dir / "real/file"});
+    CHECK(*names("back") == Names{dir / "back", dir / "real/in", dir / "real/file"});
+    for (const char* path : {"round", "out", "far", "missing", "real/file/x"})
+        CHECK(names(path).status().code() == Code::NotCached);
+    for (const char* path : {"cur", "round", "real"}) CHECK(is_way_to_others(dir / path));
+    for (const char* path : {"real/file", "real/in", "missing"})
+        CHECK_FALSE(is_way_to_others(dir / path));
+}

@@ -90,8 +90,29 @@ TEST_CASE("a file that is given up, or not whole, gives its room back and passes
     CHECK(open_descriptors() == before);
 }
 
-TEST_CASE("a tier that is full of what has no source gives no file, and keeps what it has") {
-    StoreDir place(8 * kMB);
+TEST_CASE("where memory is full of what has no source, files lie on the disk") {
+    StoreDir place(8 * kMB, 8 * kMB);
+    REQUIRE(put(*place.store, "key", random_bytes(8 * kMB, 1)).ok());
+    std::string bytes = random_bytes(2 * kMB, 2);
+    {
+        auto file = SingleUse::make(*place.store);
+        REQUIRE(file->set_size(bytes.size()).ok());
+        CHECK(place.store->usage(Tier::Memory).reserved == 0);
+        CHECK(place.store->usage(Tier::Disk).reserved == bytes.size());
+    }
+    CHECK(place.store->usage(Tier::Disk).reserved == 0);
+    auto file = filled(*place.store, bytes);
+    REQUIRE(file.ok());
+    struct stat info = about(*file);
+    CHECK((info.st_mode & 07777) == 0400);
+    CHECK(info.st_nlink == 0);
+    CHECK(all_of(*file) == bytes);
+    CHECK(place.store->usage(Tier::Disk).reserved == 0);
+    CHECK(contents(*place.store, "key") == random_bytes(8 * kMB, 1));
+}
+
+TEST_CASE("tiers that are full of what has no source give no file, and keep what they have") {
+    StoreDir place(8 * kMB, 0);
     REQUIRE(put(*place.store, "key", random_bytes(7 * kMB, 1)).ok());
     CHECK(SingleUse::make(*place.store)->set_size(2 * kMB).code() == Code::Full);
     CHECK(filled(*place.store, random_bytes(kMB / 4, 2)).ok());

@@ -147,7 +147,7 @@ TEST_CASE("a path that leaves the cache takes the listing of its directory along
         CHECK(*cluster.ask(*node, cluster.order(other)) == "two");
     }
     write_file(path, "three");
-    for (auto& node : cluster.nodes) node->agent().tree().refresh({path}, 7);
+    for (auto& node : cluster.nodes) node->agent().files().refresh({path}, 7);
     for (auto& node : cluster.nodes) {
         CHECK(*cluster.ask(*node, cluster.order(path)) == "three");
         auto listed = Listing::decode(*cluster.ask(*node, listing));
@@ -165,7 +165,7 @@ TEST_CASE("who heard of a refresh learns nothing from before it") {
     auto head = cluster.nodes[0]->agent().presence().placement()->owners(file_prefix(path), 1);
     for (auto& node : cluster.nodes) {
         if (head.contains(node->number)) continue;
-        node->agent().tree().refresh({path}, 99);
+        node->agent().files().refresh({path}, 99);
         CHECK(*cluster.ask(*node, cluster.order(path)) == "newer");
         break;
     }
@@ -254,4 +254,27 @@ TEST_CASE("a directory of 100,000 entries is listed once for all") {
         CHECK(listed->find("100000") == nullptr);
     }
     CHECK(cluster.sum([](Tree& tree) { return tree.head().counters().listings.load(); }) == 1);
+}
+
+TEST_CASE("a refresh is learnt of as a dropped key, and by whom was told only once") {
+    Cluster cluster({""});
+    Files& files = cluster.nodes[0]->agent().files();
+    Store& store = cluster.nodes[0]->agent().store();
+    std::vector<std::string> learnt;
+    files.watch_refreshes([&](const std::string& path) { learnt.push_back(path); });
+    std::string path = cluster.file("file", "old");
+    auto known = [&] { return files.broadcast().find(path).has_value(); };
+    REQUIRE(*cluster.ask(*cluster.nodes[0], cluster.order(path)) == "old");
+    REQUIRE(known());
+    store.bury({RefreshKey{"/elsewhere", 5}.encode()});
+    CHECK_FALSE(known());
+    CHECK(learnt == std::vector<std::string>{"/elsewhere"});
+    REQUIRE(*cluster.ask(*cluster.nodes[0], cluster.order(path)) == "old");
+    // Told of it: what it does not concern is still believed, also when it comes once more.
+    files.refresh({"/a/b/c", "/a/b", "/a/d/e"}, 6);
+    CHECK(known());
+    CHECK(store.bury({RefreshKey{"/a", 6}.encode()}) == 0);
+    CHECK(learnt.size() == 1);
+    CHECK_FALSE(RefreshKey::decode(file_key("/a", {1, 2, 3, 4})));
+    CHECK_FALSE(RefreshKey::decode(Excluded().leaving("/a", 7)));
 }

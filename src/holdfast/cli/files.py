@@ -62,7 +62,7 @@ def warm(
     if total.left_out:
         print(
             f"{total.left_out} were left out: too large, too young (file_settled), not regular, "
-            "unreadable, or their agents failed. They are read from the storage."
+            "unreadable, there was no room, or their agents failed. They are read from the storage."
         )
 
 
@@ -79,11 +79,13 @@ def _broadcast(config: Config, directory: str, as_json: bool) -> None:
         print_json(done)
         return
     size = format_size(done.bytes)
-    print(f"{len(done.nodes)} nodes have all of it: {done.fetched} copies, {size}.")
+    all_of_it = "what they could keep" if done.left_out else "all of it"
+    print(f"{len(done.nodes)} nodes have {all_of_it}: {done.fetched} copies, {size}.")
     if done.left_out:
         print(
             f"{done.left_out} were left out: too large (tree_largest), too young (file_settled), "
-            "not regular or unreadable. They are fetched or read when they are asked for."
+            "not regular, unreadable, or there was no room. They are fetched or read when they are "
+            "asked for."
         )
     if done.stalled:
         print(
@@ -111,14 +113,20 @@ def refresh(
         print_json(done)
     else:
         print(f"{len(done.nodes)} nodes look again at {', '.join(paths)}.")
-        stuck = {mount.partition(":")[0] for mount in done.mounts}
-        if gone := [node for node in done.missed if node not in stuck]:
-            print(f"Not reached: {', '.join(gone)}; they look again before they serve when back.")
-    if done.mounts:
-        raise Unavailable(
-            f"these mounts did not answer and may show what was: {', '.join(done.mounts)}; "
-            "refresh once more"
+    stuck = {mount.partition(":")[0] for mount in done.mounts}
+    gone = [node for node in done.missed if node not in stuck]
+    troubles = []
+    if gone:
+        troubles.append(
+            f"these nodes did not answer, and while they live may serve what was until another "
+            f"node reaches them: {', '.join(gone)}"
         )
+    if done.mounts:
+        troubles.append(
+            f"these mounts did not answer and may show what was: {', '.join(done.mounts)}"
+        )
+    if troubles:
+        raise Unavailable(f"{'; '.join(troubles)}; refresh once more")
 
 
 def _warm(files: Files, parallel: int, quiet: bool) -> Warmed:

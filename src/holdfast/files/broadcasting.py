@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Annotated
 
 import msgspec
 
@@ -25,7 +26,7 @@ class Broadcast(msgspec.Struct, frozen=True, array_like=True):
     """What agents are told to fetch."""
 
     root: bytes
-    settled_ns: int
+    settled_ns: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class Progress(msgspec.Struct, frozen=True, array_like=True):

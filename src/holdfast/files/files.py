@@ -12,7 +12,7 @@ from ..cluster.peers import Peers
 from ..config import Config
 from ..errors import BadInput
 from . import paths, warming
-from .asking import POLICIES, TRIED, Asking, FileStats
+from .asking import POLICIES, Asking, FileStats
 from .paths import Path
 from .refreshing import Refreshed, refresh
 
@@ -47,8 +47,8 @@ class Files:
     ) -> None:
         choose("on_failure", on_failure, POLICIES)
         choose("validate", validate, VALIDATE)
-        if not 1 <= copies <= TRIED:
-            raise BadInput(f"a file has 1 to {TRIED} copies, not {copies}")
+        if not 1 <= copies <= _core.MOST_ASKED:
+            raise BadInput(f"a file has 1 to {_core.MOST_ASKED} copies, not {copies}")
         self._root = paths.root_of(root)
         self._peers = peers
         self._policy = POLICIES.index(on_failure)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 
@@ -15,20 +17,34 @@ from . import paths
 
 #: A mount that has not looked again by then is stuck; it is not waited for.
 MOUNTS_WITHIN = 1.0
+#: So many nodes try to tell one that did not answer, one after the other.
+_MESSENGERS = 2
 
 
 class Refresh(msgspec.Struct, frozen=True, array_like=True):
     """What agents are told; the number, drawn at random, is that of this refresh."""
 
     paths: list[bytes]
-    number: int
+    number: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
+
+class PassOn(msgspec.Struct, frozen=True, array_like=True):
+    """What an agent is to tell another one that the teller does not reach."""
+
+    address: str
+    refresh: bytes  # as it is told
+    within: float
 
 
 class Refreshed(msgspec.Struct, frozen=True):
-    """How far a refresh came."""
+    """How far a refresh came.
+
+    Nodes that did not answer, neither us nor another node, may serve what was until they learn of
+    it from any other, or are taken for dead and come back.
+    """
 
     nodes: list[str]
-    missed: list[str]  # nodes that did not answer; they look again before they serve when back
+    missed: list[str]
     mounts: list[str] = []  # that did not answer, and may show what was: "NODE:POINT"
 
 
@@ -39,21 +55,35 @@ def refresh(peers: Peers, names: Sequence[bytes]) -> Refreshed:
         raise BadInput("refresh takes no paths with '..' in them; write them without")
     number = int.from_bytes(os.urandom(8), "big") >> 1
     message = msgspec.msgpack.encode(Refresh(spelled, number))
+    within = peers.deadline + MOUNTS_WITHIN
     peers.refresh()
 
-    def tell(member: Member) -> list[str] | None:
+    def ask(member: Member, method: str, message: bytes, within: float) -> list[str] | None:
         """Return the mounts of the node that were not reached; None if it was not itself."""
         address = peers.routing.address(member)
-        within = peers.deadline + MOUNTS_WITHIN
         try:
-            answer = peers.client.call(address, "files", "refresh", message, deadline=within)
+            answer = peers.client.call(address, "files", method, message, deadline=within)
         except HoldfastError:
             return None
         return msgspec.msgpack.decode(answer, type=list[str])
 
-    told = at_once(tell, peers.routing.live)
+    told = at_once(lambda member: ask(member, "refresh", message, within), peers.routing.live)
+    reached = [member for member, stuck in told if stuck is not None]
+
+    def by_way_of_others(member: Member) -> list[str] | None:
+        """Let others tell a node that we do not reach; perhaps only our own link to it is cut."""
+        order = msgspec.msgpack.encode(PassOn(member.address, message, within))
+        for other in random.sample(reached, min(len(reached), _MESSENGERS)):
+            stuck = ask(other, "pass_on", order, within + peers.deadline)
+            if stuck is not None:
+                return stuck
+        return None
+
+    told = [(member, stuck) for member, stuck in told if stuck is not None] + at_once(
+        by_way_of_others, [member for member, stuck in told if stuck is None]
+    )
     return Refreshed(
-        [member.node for member, stuck in told if stuck == []],
-        [member.node for member, stuck in told if stuck != []],
+        sorted(member.node for member, stuck in told if stuck == []),
+        sorted(member.node for member, stuck in told if stuck != []),
         [f"{member.node}:{point}" for member, stuck in told for point in stuck or ()],
     )

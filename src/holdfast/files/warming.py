@@ -21,7 +21,7 @@ class Warmed(msgspec.Struct):
     files: int = 0  # looked at so far
     cached: int = 0  # kept by their owners now
     bytes: int = 0  # of those
-    left_out: int = 0  # too large, too young, unreadable, not regular, or no agent took it
+    left_out: int = 0  # too large, too young, unreadable, not regular, no room, or no agent took it
 
 
 def warm(

@@ -11,7 +11,7 @@ from statistics import median
 import msgspec
 
 from ....cluster import session as sessions
-from ....cluster.session import LARGE
+from ....cluster.tiers import LARGE
 from ....errors import HoldfastError
 from ....job import Job, LocalCluster, local_cluster
 from .. import programs

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from ....cluster.contacts import Contacts
-from ....cluster.session import Tiers
 from ....cluster.survey import survey
+from ....cluster.tiers import Tiers
 from ....job import LocalCluster
 from ..core.stage import Part
 from ..figures import at_most, shown
