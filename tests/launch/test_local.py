@@ -13,14 +13,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from programs import HOLDFAST, SIZES, holdfast, limit_an_agent
 
 from holdfast import config, connect
-from holdfast.cluster import processes
+from holdfast._core import Client
+from holdfast.cluster import contacts, processes
 from holdfast.cluster import session as sessions
 from holdfast.cluster.contacts import Contacts
 from holdfast.cluster.session import AgentFile
 from holdfast.cluster.starting import AGENT
+from holdfast.membership.view import Entry, State, View
 
 
 @pytest.fixture
@@ -64,6 +67,43 @@ def test_a_killed_agent_comes_back_as_a_new_member(session: None) -> None:
     assert json.loads(holdfast("status", "--json"))["lost"] == ["node-1"]
     with connect() as job:
         assert job.objects.get("key") == b"x" * 100_000
+
+
+def test_a_clock_that_was_set_back_keeps_no_node_out(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import time; now = time.time_ns; time.time_ns = lambda: now() + 3_600_000_000_000"
+    )
+    try:
+        holdfast("up", "--nodes", "2", PYTHONPATH=str(tmp_path))
+        old = kill("node-1")
+        assert old.member.started > time.time_ns()
+        assert "started node-1." in holdfast("up", "--missing")
+        assert states() == {"node-0": "up", "node-1": "up"}
+        assert agent("node-1").member.started > old.member.started
+    finally:
+        subprocess.run([HOLDFAST, "down"], capture_output=True, timeout=60)
+
+
+def test_an_agent_that_gives_way_says_so_and_the_command_fails() -> None:
+    """Only one agent knows of a later life of the new node: none of those that are asked first."""
+    try:
+        holdfast("up", "--nodes", "2", "--set", "probe_period=30s")
+        directory = sessions.directory(config.load().config)
+        knowing = agent("node-1").member
+        ahead = replace(knowing, node="node-2", number=1, started=time.time_ns() + 10**13)
+        client = Client(sessions.read_key(directory))
+        contacts.join(client, [knowing], View([Entry(ahead, 0, State.DEAD)]), 30)
+        error = holdfast("up", "--missing", "--nodes", "3", code=5)
+        assert "the agent of node-2 did not start: node-2 has another agent that started" in error
+        assert "run the command again" in error
+        end = time.monotonic() + 60
+        while "node-2 has another agent that started later" not in (
+            log := (directory / "node-2.log").read_text()
+        ):
+            assert time.monotonic() < end, log
+            time.sleep(0.02)
+    finally:
+        subprocess.run([HOLDFAST, "down"], capture_output=True, timeout=60)
 
 
 def test_nothing_is_started_where_nothing_is_missing(session: None) -> None:

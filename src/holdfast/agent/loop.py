@@ -12,7 +12,7 @@ from .. import _core
 from ..cluster.log import note
 from ..cluster.messages import AgentStatus
 from ..cluster.settings import Orders
-from ..membership.view import Member
+from ..membership.view import Member, gives_way_to
 from .control import Control
 from .faults import Faults
 from .members import Members
@@ -50,7 +50,7 @@ def serve(core: _core.Agent, orders: Orders, member: Member, wake: int) -> bool:
     if orders.config.metrics_port:
         _offer_metrics(orders, member)
     end = time.monotonic() + _JOIN_WITHIN
-    while not stopping and not members.superseded():
+    while not stopping and not members.successor():
         ready = {descriptor for descriptor, _ in poll.poll(1000 * members.until_tick())}
         stopping |= wake in ready
         if sys.stdin.fileno() in ready or (not members.joined and time.monotonic() > end):
@@ -63,6 +63,8 @@ def serve(core: _core.Agent, orders: Orders, member: Member, wake: int) -> bool:
                 members.tick()
             except Exception as error:  # the next one may do
                 trouble.failure("what is due once a period", error)
+    if later := members.successor():
+        note(f"{gives_way_to(later)}; this one ends")
     for descriptor in (wake, *([sys.stdin.fileno()] if orders.lifeline else ())):
         poll.unregister(descriptor)
     members.leave()

@@ -96,7 +96,7 @@ def _start(orders: Orders, where: Place, locks: contextlib.ExitStack) -> tuple[_
     member = Member(
         node=where.node,
         number=int.from_bytes(os.urandom(8), "big") >> 1,
-        started=time.time_ns(),
+        started=max(time.time_ns(), orders.after + 1),
         address=_listen(core, node.address(orders), node.ports(orders)),
         socket=where.socket,
         pid=os.getpid(),

@@ -156,10 +156,9 @@ class Members:
         """Say that we go, so that nobody has to find out."""
         self._membership(swim.Leave(), time.monotonic())
 
-    def superseded(self) -> bool:
-        """Whether our node has a later agent, so that nobody counts us any more."""
-        latest = self.view.latest(self.me.node)
-        return latest is not None and latest.number != self.me.number
+    def successor(self) -> Member | None:
+        """Return the later agent of our node, if it has one: then nobody counts us any more."""
+        return self.view.later(self.me)
 
     def talks(self) -> bool:
         """Whether requests of ours are under way."""

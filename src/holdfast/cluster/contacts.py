@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +12,7 @@ import msgspec
 
 from .._core import Client
 from ..errors import HoldfastError, TryAgain
-from ..membership.view import Entry, Member, State, View
+from ..membership.view import Entry, Member, State, View, decode
 from . import session as sessions
 from .messages import ViewReply, ViewRequest
 
@@ -95,24 +94,32 @@ class Contacts:
         return self.client.call(address, "agent", method, message, deadline=self.deadline)
 
 
-def join(client: Client, members: Sequence[Member], news: View, deadline: float) -> None:
-    """Tell agents who else is there; raises if one cannot be told."""
+def join(client: Client, members: Sequence[Member], news: View, deadline: float) -> View:
+    """Tell agents who else is there; returns what they know, raises if one cannot be told."""
     message = news.encode()
 
-    def tell(member: Member) -> None:
-        client.call(member.address, "agent", "join", message, deadline=deadline)
+    def tell(member: Member) -> bytes:
+        return client.call(member.address, "agent", "join", message, deadline=deadline)
 
-    at_once(tell, members)
+    known = View()
+    for _, answer in at_once(tell, members):
+        known.merge(decode(answer))
+    return known
 
 
-def tell(client: Client, members: Sequence[Member], news: View) -> None:
+def tell(client: Client, members: Sequence[Member], news: View) -> View:
     """Tell those of `members` who listen; the others are avoided anyway."""
+    known = View()
 
-    def try_it(member: Member) -> None:
-        with contextlib.suppress(TryAgain):
-            join(client, [member], news, _TELL_WITHIN)
+    def try_it(member: Member) -> View:
+        try:
+            return join(client, [member], news, _TELL_WITHIN)
+        except TryAgain:
+            return View()
 
-    at_once(try_it, members)
+    for _, answer in at_once(try_it, members):
+        known.merge(answer.entries())
+    return known
 
 
 def at_once(work: Callable[[Member], T], members: Sequence[Member]) -> list[tuple[Member, T]]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from .._core import Client
 from ..config import Config
 from ..errors import BadInput, HoldfastError, Refused
-from ..membership.view import Entry, Member, State, View
+from ..membership.view import Entry, Member, State, View, gives_way_to
 from . import contacts
 from . import session as sessions
 from .launchers import Launcher
@@ -96,7 +96,10 @@ def add(recipe: Recipe, launcher: Launcher, nodes: Sequence[str], view: View) ->
     orders = recipe.orders(launcher.here, len(every))
     log = recipe.directory / "launch.log"
     # One at a time for the launcher: a node that is still dead must not fail the others.
-    started = [launcher.start(orders, [node], log) for node in nodes]
+    started = [
+        launcher.start(replace(orders, after=_last_start(view, node)), [node], log)
+        for node in nodes
+    ]
     outcome = Outcome()
     processes = session.home.processes
     for one in started:
@@ -110,8 +113,14 @@ def add(recipe: Recipe, launcher: Launcher, nodes: Sequence[str], view: View) ->
     newcomers = list(outcome.ready.values())
     client = Client(recipe.key)
     view.merge(as_view(newcomers).entries())
-    contacts.join(client, newcomers, view, _JOIN_WITHIN)
-    contacts.tell(client, view.live(), as_view(newcomers))
+    view.merge(contacts.join(client, newcomers, view, _JOIN_WITHIN).entries())
+    view.merge(contacts.tell(client, view.live(), as_view(newcomers)).entries())
+    for member in newcomers:
+        if later := view.later(member):
+            del outcome.ready[member.node]
+            words = f"{gives_way_to(later)}; run the command again"
+            outcome.failed[member.node] = Ready(member.node, error=words)
+            contacts.tell(client, [member], view)  # it ends
     home = replace(
         session.home,
         nodes=every,
@@ -125,6 +134,11 @@ def add(recipe: Recipe, launcher: Launcher, nodes: Sequence[str], view: View) ->
 def as_view(members: Sequence[Member]) -> View:
     """Return the view of members that have just started."""
     return View(Entry(member, 0, State.ALIVE) for member in members)
+
+
+def _last_start(view: View, node: str) -> int:
+    last = view.latest(node)
+    return last.started if last else 0
 
 
 def seeds(members: Sequence[Member]) -> tuple[str, ...]:

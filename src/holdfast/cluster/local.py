@@ -132,7 +132,7 @@ class LocalAgents:
         old.discard()
         # The same port if it is still free: clients find the node where it was.
         port = int(member.address.rpartition(":")[2])
-        orders = replace(old.orders, port=port)
+        orders = replace(old.orders, port=port, after=member.started)
         starter = start_one(orders, member.node, old.log, self.networks, storage=self.storage)
         self._starters[node] = starter
         outcome = Started([starter]).collect(self.config.start_within)

@@ -20,6 +20,7 @@ class Orders(msgspec.Struct, frozen=True, omit_defaults=True):
     directory: str = ""  # of the session; empty: where the node's own settings put it
     agents: int = 1  # that share the host, and its memory and disk
     port: int = 0  # to try before all others
+    after: int = 0  # when the node's last agent started, by a clock that may have been ahead
     here: bool = False  # all agents are on one host: other hosts need not reach them
     lifeline: bool = False  # end when standard input closes: the session lives in one process
     detach: bool = False  # leave the process that was started, which is to end

@@ -6,6 +6,7 @@ who have heard the same things hold the same view, in whatever order they heard 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from typing import Annotated
@@ -53,6 +54,12 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     member: Member
     incarnation: _Number  # only the member itself raises it
     state: State
+
+
+def gives_way_to(later: Member) -> str:
+    """Say why an agent ends of whose node another one is known."""
+    clock = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(later.started / 1e9))
+    return f"{later.node} has another agent that started later, at {clock} by its clock"
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -168,6 +175,11 @@ class View:
         if member is None and self._base:
             return self._base.latest(name)
         return member
+
+    def later(self, member: Member) -> Member | None:
+        """Return the member of the same node that started later, so that `member` is lost."""
+        latest = self.latest(member.node)
+        return latest if latest is not None and latest.number != member.number else None
 
     def is_live(self, member: Member) -> bool:
         """Whether `member` is alive or suspect, and the latest of its node."""
