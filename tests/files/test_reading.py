@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -230,6 +232,63 @@ def test_a_child_after_fork_reads_as_its_parent_does(
             os._exit(code)
     epoch(files, data)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+#: Threads that all but always hold a lock, and children that need it. A child that hangs is killed.
+_FORKS = """
+import os, signal, sys, threading
+from pathlib import Path
+from holdfast import config
+from holdfast.job import Job
+
+directory, root, name = sys.argv[1:]
+job = Job(Path(directory), config.load().config, "node-0")
+files = job.files(root)
+content = files.read(name)
+done = threading.Event()
+
+def count():
+    while not done.is_set():
+        files.stats()
+
+def merge():
+    while not done.is_set():
+        with job._peers._merging:
+            job._peers.routing.entries()
+
+sys.setswitchinterval(1e-6)
+threads = [threading.Thread(target=target) for target in (count, merge)]
+for thread in threads:
+    thread.start()
+codes = []
+for _ in range(40):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        job._peers.refresh()
+        os._exit(files.read(name) != content)
+    codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    if codes[-1]:
+        break
+done.set()
+for thread in threads:
+    thread.join()
+print(*codes)
+"""
+
+
+def test_children_that_are_forked_while_threads_read_do_not_hang(
+    cluster: holdfast.LocalCluster, root: Path, data: dict[str, bytes]
+) -> None:
+    arguments = [str(cluster.directory), str(root), "part-0/003"]
+    ran = subprocess.run(
+        [sys.executable, "-c", _FORKS, *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    assert ran.stdout.split() == ["0"] * 40
 
 
 def test_reading_leaves_nothing_behind_in_an_agent(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from ..errors import BadInput, HoldfastError, NoSession, TryAgain
 from ..membership import view as views
 from ..membership.view import Member
 from .contacts import Contacts
+from .fork_lock import fork_lock
 from .messages import ViewReply, ViewRequest
 from .node import own_name
 from .routing import Routing
@@ -48,7 +48,7 @@ class Peers:
         self.routing = Routing(
             view, contacts.session.virtual_nodes, wanted or own, here, config.avoid
         )
-        self._merging = threading.Lock()
+        self._merging = fork_lock()
         self._known = ViewRequest()
 
     @property
@@ -85,7 +85,8 @@ class Peers:
     def merge(self, member: Member) -> bool:
         """Exchange views with a member; tells whether ours changed who lives."""
         with contextlib.suppress(HoldfastError):
-            message = msgspec.msgpack.encode(self.routing.entries())
+            with self._merging:
+                message = msgspec.msgpack.encode(self.routing.entries())
             answer = self.client.call(
                 self.routing.address(member), "agent", "join", message, deadline=self.deadline
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -10,6 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from .. import _core
+from ..cluster.fork_lock import fork_lock
 from ..cluster.peers import Peers
 from ..config import Config
 from ..errors import Damaged, DeadlineMissed, NotCached, StaleView, TryAgain, Unavailable
@@ -47,7 +47,7 @@ class Asking:
             config.file_strikes, config.avoid, config.file_deadline, config.deadline
         )
         self._look_at = 0.0
-        self._counting = threading.Lock()
+        self._counting = fork_lock()
         self._stats = FileStats()
 
     def owner(self, name: bytes, ask: Ask[T], source: Callable[[], T], deadline: float = 0.0) -> T:
