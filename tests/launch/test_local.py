@@ -188,6 +188,23 @@ def test_an_agent_of_another_host_is_reached_over_the_network(session: None) -> 
     sessions.write_agent(directory, other)
 
 
+def test_agents_whose_session_directory_was_removed_end_and_leave_nothing(
+    session: None, tmp_path: Path
+) -> None:
+    directory = sessions.directory(config.load().config)
+    agents = sessions.agents(directory)
+    directory.rename(tmp_path / "moved")  # with their logs, which we want to read
+    holdfast("up", "--nodes", "1")  # another session in its place does not count
+    ended = processes.wait([one.process for one in agents], 90)
+    assert not processes.end([one.process for one in agents], 10)
+    assert ended, "agents that nobody can reach go on"
+    for one in agents:
+        log = (tmp_path / "moved" / f"{one.member.node}.log").read_text()
+        assert "the session's directory was removed" in log
+        assert not os.path.lexists(one.tiers.memory_dir)
+    assert states() == {"node-0": "up"}
+
+
 def test_where_no_session_is_nothing_can_be_missing() -> None:
     assert "`holdfast up` starts one" in holdfast("up", "--missing", code=3)
 

@@ -17,6 +17,7 @@ from .control import Control
 from .faults import Faults
 from .members import Members
 from .services import Services, offered
+from .session_watch import SessionWatch
 from .trouble import Trouble
 
 #: An agent that nobody introduces to the others ends, in seconds.
@@ -25,7 +26,7 @@ _JOIN_WITHIN = 60.0
 _FAREWELL_WITHIN = 0.3
 
 
-def serve(core: _core.Agent, orders: Orders, member: Member, wake: int) -> bool:
+def serve(core: _core.Agent, orders: Orders, member: Member, directory: str, wake: int) -> bool:
     """Take part until told to stop, also by `wake`, or until whoever started us is gone (True)."""
     stopping = False
 
@@ -33,6 +34,7 @@ def serve(core: _core.Agent, orders: Orders, member: Member, wake: int) -> bool:
         nonlocal stopping
         stopping = True
 
+    key = bytes.fromhex(orders.job_key)
     trouble = Trouble()
     members = Members(core, member, orders.config, trouble)
     services = Services(trouble)
@@ -45,14 +47,19 @@ def serve(core: _core.Agent, orders: Orders, member: Member, wake: int) -> bool:
     poll = select.poll()
     poll.register(core.fileno(), select.POLLIN)
     poll.register(wake, select.POLLIN)
+    watch = SessionWatch(directory, key)
+    poll.register(watch.descriptor, select.POLLIN)
     if orders.lifeline:
         poll.register(sys.stdin.fileno(), select.POLLIN)
     if orders.config.metrics_port:
-        _offer_metrics(orders, member)
+        _offer_metrics(orders, member, key)
     end = time.monotonic() + _JOIN_WITHIN
     while not stopping and not members.successor():
         ready = {descriptor for descriptor, _ in poll.poll(1000 * members.until_tick())}
         stopping |= wake in ready
+        if watch.descriptor in ready:
+            note("the session's directory was removed, so nobody can reach this agent; it ends")
+            stopping = True
         if sys.stdin.fileno() in ready or (not members.joined and time.monotonic() > end):
             return True  # perhaps before the session was complete
         if core.fileno() in ready:
@@ -63,25 +70,30 @@ def serve(core: _core.Agent, orders: Orders, member: Member, wake: int) -> bool:
                 members.tick()
             except Exception as error:  # the next one may do
                 trouble.failure("what is due once a period", error)
-    if later := members.successor():
-        note(f"{gives_way_to(later)}; this one ends")
-    for descriptor in (wake, *([sys.stdin.fileno()] if orders.lifeline else ())):
+    for descriptor in (wake, watch.descriptor, *([sys.stdin.fileno()] if orders.lifeline else ())):
         poll.unregister(descriptor)
-    members.leave()
-    end = time.monotonic() + _FAREWELL_WITHIN
-    while members.talks() and time.monotonic() < end:
-        poll.poll(1000 * _FAREWELL_WITHIN)
-        members.take_events()
+    _leave(members, poll)
     if orders.config.metrics_file:
         _write_metrics(orders.config.metrics_file, control)
     return False
 
 
-def _offer_metrics(orders: Orders, member: Member) -> None:
+def _leave(members: Members, poll: select.poll) -> None:
+    """Say that we go."""
+    if later := members.successor():
+        note(f"{gives_way_to(later)}; this one ends")
+    members.leave()
+    end = time.monotonic() + _FAREWELL_WITHIN
+    while members.talks() and time.monotonic() < end:
+        poll.poll(1000 * _FAREWELL_WITHIN)
+        members.take_events()
+
+
+def _offer_metrics(orders: Orders, member: Member, key: bytes) -> None:
     """Answer scrapes from a thread, which asks the loop like everybody else."""
     from . import metrics  # noqa: PLC0415 - few want it
 
-    client = _core.Client(bytes.fromhex(orders.job_key))
+    client = _core.Client(key)
 
     def text() -> str:
         answer = client.call(member.socket, "agent", "status", b"")

@@ -56,7 +56,7 @@ def main() -> None:
     else:
         from .loop import serve  # noqa: PLC0415 - see above
 
-        orphaned = serve(core, orders, member, wake)
+        orphaned = serve(core, orders, member, where.directory, wake)
     core.stop()
     locks.close()
     where.tiers.remove()  # while our file still tells `down` of them, should we be killed

@@ -195,6 +195,17 @@ def read_key(directory: Place) -> bytes:
         raise Damaged(f"{path} does not hold a job key; start the session again") from None
 
 
+def may_be_there(directory: Place, key: bytes) -> bool:
+    """Whether the session with this key is in `directory`, or a failing file system hides it."""
+    try:
+        os.stat(os.path.join(directory, _SESSION))
+        return read_key(directory) == key
+    except (FileNotFoundError, NoSession):
+        return False
+    except (OSError, HoldfastError):
+        return True
+
+
 def write_agent(directory: Place, agent: AgentFile) -> None:
     """Say that an agent listens on this host."""
     _replace(os.path.join(directory, f"{agent.member.node}.json"), _readable(agent))
