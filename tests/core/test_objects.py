@@ -171,6 +171,23 @@ def test_mistakes_get_a_sentence(
     assert job.objects.list() == []
 
 
+def test_a_lone_surrogate_is_no_key_and_no_beginning_of_one(job: holdfast.Job) -> None:
+    for call in (job.objects.get, job.objects.view, job.objects.stat, job.objects.drop):
+        with pytest.raises(errors.BadInput, match="lone surrogate at 1"):
+            call("a\ud800")
+    with pytest.raises(errors.BadInput, match="lone surrogate at 1"):
+        job.objects.put("a\ud800", b"")
+    with pytest.raises(errors.BadInput, match="lone surrogate at 1"):
+        job.objects.list("a\ud800")
+    with pytest.raises(errors.BadInput, match="str or bytes, not int"):
+        job.objects.list(5)  # type: ignore[arg-type]
+    job.objects.put(
+        b"a\xff/key", b"", copies=1
+    )  # bytes that are not UTF-8 are escaped as in `list`
+    (found,) = job.objects.list("a\udcff")
+    assert job.objects.get(found.key) == b""
+
+
 def test_a_buffer_that_is_too_small_is_refused_and_the_client_goes_on(job: holdfast.Job) -> None:
     job.objects.put("k", b"x" * 100)
     with pytest.raises(errors.BadInput, match="10 bytes"):

@@ -114,7 +114,7 @@ class Objects:
 
     def list(self, prefix: str | bytes = "") -> Listing:
         """List the objects whose keys start with `prefix`, on all nodes that answer."""
-        start = prefix.encode() if isinstance(prefix, str) else prefix
+        start = _encode(prefix)
         routing = self._peers.routing
         found: dict[bytes, _core.ObjectInfo] = {}
         missing = []
@@ -203,16 +203,29 @@ class Objects:
 
 
 def encode_key(key: str | bytes) -> bytes:
-    """Return a key as it travels; text is UTF-8."""
-    if not isinstance(key, (str, bytes)):
-        raise BadInput(f"a key is a str or bytes, not {type(key).__name__}")
-    name = key.encode("utf-8", "surrogateescape") if isinstance(key, str) else key
+    """Return a key as it travels."""
+    name = _encode(key)
     if name.startswith(_core.FILE_PREFIX):
         reserved = _core.FILE_PREFIX.decode()
         raise BadInput(f"keys that begin with {reserved} are those of files; choose another")
     if not 1 <= len(name) <= MAX_KEY:
         raise BadInput(f"a key has 1 to {MAX_KEY} bytes, this one {len(name)}")
     return name
+
+
+def _encode(text: str | bytes) -> bytes:
+    """Return a key or its beginning as bytes: text is UTF-8, bytes that are not are escaped."""
+    if isinstance(text, bytes):
+        return text
+    if not isinstance(text, str):
+        raise BadInput(f"a key is a str or bytes, not {type(text).__name__}")
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise BadInput(
+            f"the key {text!r} has a lone surrogate at {error.start}, which is no text; keys are "
+            "text, or bytes"
+        ) from None
 
 
 def _public(info: _core.ObjectInfo) -> ObjectInfo:
