@@ -8,11 +8,15 @@ import os
 import pty
 import signal
 import socket
+import stat
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from http.client import HTTPResponse
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -161,6 +165,12 @@ def free_ports(count: int) -> int:
     raise AssertionError("no ports are free")
 
 
+def scrape(port: int, authorization: str) -> HTTPResponse:
+    headers = {"Authorization": authorization} if authorization else {}
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers=headers)
+    return cast(HTTPResponse, urllib.request.urlopen(request))
+
+
 def test_metrics_are_on_a_port_and_at_the_end_in_a_file(tmp_path: Path) -> None:
     port = free_ports(2)
     settings = {"metrics_port": port, "metrics_file": str(tmp_path / "{node}.prom")}
@@ -168,8 +178,13 @@ def test_metrics_are_on_a_port_and_at_the_end_in_a_file(tmp_path: Path) -> None:
         job = cluster.connect()
         job.objects.put("key", bytes(100_000), copies=2)
         job.objects.get("key")
+        token = cluster.directory / "metrics-token"
+        assert stat.S_IMODE(token.stat().st_mode) == 0o600
+        for wrong in ("", "Bearer", "Bearer x", f"Basic {token.read_text()}", "Bearer \xff"):
+            with pytest.raises(urllib.error.HTTPError, match="401"):
+                scrape(port, wrong)
         for index in range(2):
-            with urllib.request.urlopen(f"http://127.0.0.1:{port + index}/metrics") as answer:
+            with scrape(port + index, f"Bearer {token.read_text()}") as answer:
                 assert answer.headers["Content-Type"] == TYPE
                 families = parse(answer.read().decode())
             node = f'node="node-{index}"'

@@ -9,9 +9,11 @@ import time
 import msgspec
 
 from .. import _core
+from ..cluster import session as sessions
 from ..cluster.log import note
 from ..cluster.messages import AgentStatus
 from ..cluster.settings import Orders
+from ..errors import HoldfastError
 from ..membership.view import Member, gives_way_to
 from .control import Control
 from .faults import Faults
@@ -34,7 +36,6 @@ def serve(core: _core.Agent, orders: Orders, member: Member, directory: str, wak
         nonlocal stopping
         stopping = True
 
-    key = bytes.fromhex(orders.job_key)
     trouble = Trouble()
     members = Members(core, member, orders.config, trouble)
     services = Services(trouble)
@@ -47,12 +48,12 @@ def serve(core: _core.Agent, orders: Orders, member: Member, directory: str, wak
     poll = select.poll()
     poll.register(core.fileno(), select.POLLIN)
     poll.register(wake, select.POLLIN)
-    watch = SessionWatch(directory, key)
+    watch = SessionWatch(directory, bytes.fromhex(orders.job_key))
     poll.register(watch.descriptor, select.POLLIN)
     if orders.lifeline:
         poll.register(sys.stdin.fileno(), select.POLLIN)
     if orders.config.metrics_port:
-        _offer_metrics(orders, member, key)
+        _offer_metrics(orders, member, directory)
     end = time.monotonic() + _JOIN_WITHIN
     while not stopping and not members.successor():
         ready = {descriptor for descriptor, _ in poll.poll(1000 * members.until_tick())}
@@ -89,10 +90,11 @@ def _leave(members: Members, poll: select.poll) -> None:
         members.take_events()
 
 
-def _offer_metrics(orders: Orders, member: Member, key: bytes) -> None:
+def _offer_metrics(orders: Orders, member: Member, directory: str) -> None:
     """Answer scrapes from a thread, which asks the loop like everybody else."""
     from . import metrics  # noqa: PLC0415 - few want it
 
+    key = bytes.fromhex(orders.job_key)
     client = _core.Client(key)
 
     def text() -> str:
@@ -101,9 +103,13 @@ def _offer_metrics(orders: Orders, member: Member, key: bytes) -> None:
 
     port = orders.config.metrics_port + orders.index
     try:
-        metrics.serve(port, text)
+        bearer = metrics.token(key)
+        sessions.write_metrics_token(directory, bearer)
+        metrics.serve(port, bearer, text)
     except OSError as error:
         note(f"no metrics on port {port}: {error.strerror}")
+    except HoldfastError as error:
+        note(f"no metrics on port {port}: {error}")
 
 
 def _write_metrics(path: str, control: Control) -> None:

@@ -44,15 +44,29 @@ def _family(name: str, kind: str, samples: Sequence[tuple[str, float]]) -> Itera
         yield f"holdfast_{name}{suffix}{{{labels}}} {value}"
 
 
-def serve(port: int, text: Callable[[], str]) -> None:
+def token(key: bytes) -> str:
+    """Return what a scrape must bring, the same on all nodes; the job key cannot be had from it."""
+    import hmac  # noqa: PLC0415
+
+    return hmac.digest(key, b"holdfast metrics", "sha256").hex()
+
+
+def serve(port: int, bearer: str, text: Callable[[], str]) -> None:
     """Answer scrapes on a port of the loopback interface, in a thread, until the process ends."""
+    import hmac  # noqa: PLC0415
     from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer  # noqa: PLC0415
 
     class Scrape(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = text().encode()
-            self.send_response(200)
-            self.send_header("Content-Type", CONTENT_TYPE)
+            given = self.headers.get("Authorization", "").encode(errors="replace")
+            if hmac.compare_digest(given, f"Bearer {bearer}".encode()):
+                self._answer(200, "Content-Type", CONTENT_TYPE, text().encode())
+            else:
+                self._answer(401, "WWW-Authenticate", "Bearer", b"")
+
+        def _answer(self, code: int, header: str, value: str, body: bytes) -> None:
+            self.send_response(code)
+            self.send_header(header, value)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -4,6 +4,7 @@
 
     <run_dir>/<session>/        mode 0700
         key                     the job key, mode 0600
+        metrics-token           what a collector of metrics must bring, mode 0600
         session.json            name, ring, and where it was started
         node-0.json             an agent of this host: written by itself when it listens,
                                 removed when it ends
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 
 _SESSION = "session.json"
+METRICS_TOKEN = "metrics-token"  # noqa: S105 - the name of a file
 #: How the names of the state files of mounts end.
 MOUNT_STATE = ".state"
 _END_WITHIN = 10.0
@@ -193,6 +195,11 @@ def read_key(directory: Place) -> bytes:
         return bytes.fromhex(_read(path).decode())
     except ValueError:
         raise Damaged(f"{path} does not hold a job key; start the session again") from None
+
+
+def write_metrics_token(directory: Place, token: str) -> None:
+    """Lay down what a collector must bring; all agents of a host write the same."""
+    _replace(os.path.join(directory, METRICS_TOKEN), token.encode())
 
 
 def may_be_there(directory: Place, key: bytes) -> bool:
