@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from healing import Inside, wait_for
@@ -34,6 +37,30 @@ def test_rule_2_a_restart_is_a_new_member(five: holdfast.LocalCluster, inside: I
     for node in range(5):
         wait_for(lambda node=node: inside.view(node).node("node-1") == new)
         assert old in inside.view(node).lost()
+
+
+def test_status_tells_of_deaths_that_may_have_cost_objects(
+    five: holdfast.LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with five.connect() as job:
+        data = fill(job)
+    contacts = Contacts(five.directory, 2.0)
+    wait_for(lambda: not any(node.restoring.unmet for node in survey(contacts).nodes))
+    assert survey(contacts).died_together == ()
+    five.kill(1)
+    five.kill(2)
+    wait_for(lambda: survey(contacts).died_together == (("node-1", "node-2"),))
+    monkeypatch.setenv("HOLDFAST_RUN_DIR", str(five.directory.parent))
+    holdfast_status = [Path(sys.executable).with_name("holdfast"), "status"]
+    shown = subprocess.run(
+        [*holdfast_status, "--session", five.directory.name],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout
+    assert "node-1, node-2 died before" in " ".join(shown.split())
+    with five.connect() as job:
+        assert len(job.objects.list()) < len(data)  # as it says
 
 
 def test_rule_3_a_death_is_known_to_all_and_a_stop_is_taken_back(

@@ -75,7 +75,7 @@ class Some:
             one = self.members[name]
             one.owners = Owners(view, 20)
             one.store.place(one.owners)
-            self.step(one, Viewed(one.owners, view.live()))
+            self.step(one, Viewed(one.owners, view.live(), view.lost()))
 
     def die(self, *names: str) -> None:
         """Let members die, and the others know it."""

@@ -231,7 +231,8 @@ class Members:
             owners.with_lost,
         )
         self._identity, self._lost = owners.identity, owners.lost
-        self._restoring(restoring.Viewed(owners, self.view.live()), time.monotonic())
+        viewed = restoring.Viewed(owners, self.view.live(), self.view.lost())
+        self._restoring(viewed, time.monotonic())
 
     def _probe(self, probe: swim.Probe) -> None:
         def answered(kind: str, result: tuple[Any, ...]) -> None:

@@ -32,6 +32,8 @@ def render(status: AgentStatus) -> str:
     restoring = status.restoring
     for name in ("lacking", "lacking_bytes", "unmet", "conflicts", "waits", "below"):
         lines += _family(f"restoring_{name}", "gauge", [(label, getattr(restoring, name))])
+    together = len(restoring.died_together)
+    lines += _family("restoring_died_together", "gauge", [(label, together)])
     for name in ("restored", "restored_bytes", "trimmed"):
         lines += _family(f"restoring_{name}", "counter", [(label, getattr(restoring, name))])
     return "\n".join([*lines, "# EOF", ""])

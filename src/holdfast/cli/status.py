@@ -72,11 +72,7 @@ def _show(report: Report) -> Group:
         return Group(*lines, "No agent answers.")
     if report.views > 1:
         lines.append(f"The agents have {report.views} different views; they are merging them.")
-    if report.below:
-        missing = format_size(report.lacking_bytes)
-        lines.append(f"{report.below} objects are below their copies, {missing} to restore.")
-    else:
-        lines.append("No object is below its copies.")
+    lines += _copies(report)
     failed = [n.node for n in report.nodes if n.tiers and n.tiers["disk"]["condemned"]]
     if failed:
         lines.append(
@@ -126,6 +122,20 @@ def _table(report: SessionStatus) -> Table:
             row += [str(node.counters[name]) for name in ("puts", "gets", "damaged")]
         table.add_row(*row, style=None if healthy else "red")
     return table
+
+
+def _copies(report: SessionStatus) -> list[str]:
+    which = "No object that is left" if report.died_together else "No object"
+    line = f"{which} is below its copies."
+    if report.below:
+        missing = format_size(report.lacking_bytes)
+        line = f"{report.below} objects are below their copies, {missing} to restore."
+    lost = (
+        f"Objects with {len(nodes)} copies or fewer may be lost: {', '.join(nodes)} died before "
+        "one another's copies were restored."
+        for nodes in report.died_together
+    )
+    return [line, *lost]
 
 
 def _conflicts(report: SessionStatus) -> Text:

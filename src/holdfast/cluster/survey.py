@@ -43,9 +43,10 @@ class SessionStatus(msgspec.Struct, frozen=True):
     `window` is how long, in seconds, after a death fewer copies may be left than were asked for:
     the time until it is noticed, and that of restoring the fullest node. `views` is how many
     different views the agents have; 1 when they agree. `conflicts` counts the objects that lost
-    their key to another version, and `set_aside` names the first of them. `trees` are the counters
-    of broadcasts of all nodes together: every path has a tree of its own, and those of each would
-    be too many.
+    their key to another version, and `set_aside` names the first of them. `died_together` are
+    groups of nodes of which each died before the copies of the others were back: objects with all
+    their copies there are lost, and nobody knows which. `trees` are the counters of broadcasts of
+    all nodes together: every path has a tree of its own, and those of each would be too many.
     """
 
     session: str
@@ -60,6 +61,7 @@ class SessionStatus(msgspec.Struct, frozen=True):
     trees: dict[str, int]
     conflicts: int = 0
     set_aside: tuple[str, ...] = ()
+    died_together: tuple[tuple[str, ...], ...] = ()
 
 
 def survey(contacts: Contacts) -> SessionStatus:
@@ -88,6 +90,7 @@ def survey(contacts: Contacts) -> SessionStatus:
         [member.node for member in view.lost()],
         _trees(nodes),
         *_conflicts(told),
+        _died_together(told),
     )
 
 
@@ -96,6 +99,13 @@ def _conflicts(told: list[AgentStatus]) -> tuple[int, tuple[str, ...]]:
     named = sorted({key for status in told for key in status.restoring.set_aside})
     most = max((status.restoring.conflicts for status in told), default=0)
     return max(most, len(named)), tuple(named[:_NAMED])
+
+
+def _died_together(told: list[AgentStatus]) -> tuple[tuple[str, ...], ...]:
+    """Merge what the agents saw: who was restored with the fewest deaths saw only part of them."""
+    groups = {frozenset(group) for status in told for group in status.restoring.died_together}
+    whole = (group for group in groups if not any(group < other for other in groups))
+    return tuple(sorted(tuple(sorted(group, key=_natural)) for group in whole))
 
 
 def _trees(nodes: list[NodeStatus]) -> dict[str, int]:

@@ -19,6 +19,7 @@ from .comparing import Comparing
 from .conflicts import ASIDE, aside, version
 from .dropping import Dropping
 from .holdings import Held, Holdings
+from .losses import Losses
 from .messages import (
     Compare,
     CompareDropped,
@@ -43,10 +44,11 @@ _NAMED = 20
 
 
 class Viewed(msgspec.Struct, frozen=True):
-    """Event: the view has changed; `live` are all its live members, spares too."""
+    """Event: the view has changed; `live` and `lost` are all its members, spares too."""
 
     owners: Owners
     live: Sequence[Member]
+    lost: Sequence[Member]
 
 
 class Tick(msgspec.Struct, frozen=True):
@@ -99,6 +101,7 @@ class RestoreStatus(msgspec.Struct, frozen=True):
     conflicts: int = 0  # objects here that lost their key to another version
     waits: float = 0.0  # seconds that restoring still waits for many nodes that vanished at once
     set_aside: tuple[str, ...] = ()  # keys of the conflicts, the first of them
+    died_together: tuple[tuple[str, ...], ...] = ()  # nodes, each before others' copies were back
 
 
 Event = Viewed | Tick | Asked | Replied | Pulled | Failed
@@ -124,6 +127,7 @@ class Restorer:
         self._pulling = Pulling(rate)
         self._waiting = Waiting(patience, at_once)
         self._comparing = Comparing(me, holdings, self._ask, self._meet)
+        self._losses = Losses(me)
         self._trimming = Trimming(me, holdings, self._ask, self._meet)
         self._dropping = Dropping(holdings, self._ask)
 
@@ -131,7 +135,8 @@ class Restorer:
         """Take one event; return what to do."""
         self._ask.now = now
         match event:
-            case Viewed(owners, live):
+            case Viewed(owners, live, lost):
+                self._losses.viewed(live, lost)
                 self._use(owners, live, now, rng)
             case Tick():
                 self._tick(now, rng)
@@ -183,6 +188,7 @@ class Restorer:
             conflicts=len(conflicts),
             waits=self._waiting.left(now),
             set_aside=tuple(key.decode(errors="replace") for key in conflicts[:_NAMED]),
+            died_together=self._losses.died_together(),
         )
 
     def _use(self, owners: Owners, live: Sequence[Member], now: float, rng: random.Random) -> None:
@@ -200,6 +206,7 @@ class Restorer:
 
     def _tick(self, now: float, rng: random.Random) -> None:
         self._unticked = False
+        self._losses.tick(not (self._pulling or self._comparing.unmet() or self._holdings.short()))
         self._comparing.tick(rng)
         self._dropping.tick(self._others, rng)
         if self._owners is not None and not self._waiting.left(now):

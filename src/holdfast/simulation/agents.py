@@ -112,7 +112,7 @@ class Agent(SimulatedMember):
         self.owners = Owners(view, self._settings.virtual_nodes)
         self.store.place(self.owners)
         self._watch(self, "viewed", b"")
-        self._restoring(restoring.Viewed(self.owners, view.live()))
+        self._restoring(restoring.Viewed(self.owners, view.live(), view.lost()))
 
     # ---- the Python loop -----------------------------------------------------------------------
 

@@ -1,0 +1,75 @@
+"""Deaths that came before the copies of others were back, as one member sees them."""
+
+from __future__ import annotations
+
+from holdfast.membership.view import SPARE, Member
+from holdfast.restoring.losses import Losses
+
+
+def member(number: int, node: str = "", role: str = "compute") -> Member:
+    return Member(node or f"n{number}", number, number, "", "", 1, role)
+
+
+ALL = [member(number) for number in range(5)]
+
+
+def left(*gone: int) -> list[Member]:
+    return [one for one in ALL if one.number not in gone]
+
+
+def settle(losses: Losses) -> None:
+    for _ in range(2):
+        losses.tick(restored=True)
+
+
+def started() -> Losses:
+    losses = Losses(0)
+    losses.viewed(ALL[:1], [])
+    losses.viewed(ALL, [])
+    settle(losses)
+    return losses
+
+
+def test_one_death_after_the_other_was_made_good_is_no_loss() -> None:
+    losses = started()
+    losses.viewed(left(1), [ALL[1]])
+    losses.tick(restored=False)
+    settle(losses)
+    losses.viewed(left(1, 2), ALL[1:3])
+    assert losses.died_together() == ()
+
+
+def test_a_death_before_another_was_made_good_is_told_for_ever() -> None:
+    losses = started()
+    losses.viewed(left(1), [ALL[1]])
+    losses.tick(restored=True)  # others may still tell us what we lack
+    losses.viewed(left(1, 2), ALL[1:3])
+    assert losses.died_together() == (("n1", "n2"),)
+    settle(losses)
+    losses.viewed(left(1, 2, 3), ALL[1:4])
+    assert losses.died_together() == (("n1", "n2"),)
+
+
+def test_who_is_back_has_lost_nothing() -> None:
+    losses = started()
+    losses.viewed(left(1, 2), ALL[1:3])
+    settle(losses)
+    losses.viewed(left(2), [ALL[2]])
+    assert losses.died_together() == ()
+
+
+def test_a_new_life_that_has_nothing_yet_counts_for_the_old_one() -> None:
+    old = member(9, "n0")
+    losses = Losses(0)
+    losses.viewed(ALL[:1], [])
+    losses.viewed(ALL, [old])
+    losses.viewed(left(1), [old, ALL[1]])
+    assert losses.died_together() == (("n0", "n1"),)
+
+
+def test_two_lives_of_one_node_and_spares_hold_no_second_copy() -> None:
+    losses = started()
+    again, spare = member(9, "n1"), member(8, role=SPARE)
+    losses.viewed([*left(1), again, spare], [ALL[1]])
+    losses.viewed(left(1), [ALL[1], again, spare])
+    assert losses.died_together() == ()
