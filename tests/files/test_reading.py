@@ -217,6 +217,14 @@ def test_many_threads_that_open_at_once_read_each_file_once(
     assert storage.opens() == dict.fromkeys(data, 1)
 
 
+def test_an_open_file_is_named_by_its_path(job: holdfast.Job, root: Path) -> None:
+    for _ in range(2):  # from the storage, and from its copy
+        with job.files(root).open("part-0/003") as file:
+            assert file.name == str(root / "part-0/003")
+        with job.files(root).open(b"part-0/003", "r", encoding="latin-1") as text:
+            assert text.name == str(root / "part-0/003")
+
+
 def test_a_child_after_fork_reads_as_its_parent_does(
     job: holdfast.Job, root: Path, data: dict[str, bytes]
 ) -> None:

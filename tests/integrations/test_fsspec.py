@@ -10,6 +10,7 @@ import pickle
 import random
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
+from fsspec.implementations.tar import TarFileSystem
 
 import holdfast
 from holdfast.cluster.storage import Storage
@@ -63,6 +65,21 @@ def fs(
     made = fsspec.filesystem("holdfast", root=storage.at, **options)
     yield made
     vars(made).clear()  # its connections with it: pytest itself lets go of it later
+
+
+def test_archives_are_read_through_a_chain_of_urls(
+    backing: Path, storage: Storage, options: dict[str, Any]
+) -> None:
+    content = random.Random(8).randbytes(50_000)
+    (backing / "member").write_bytes(content)
+    for name in ("plain.tar", "packed.tar.gz"):
+        with tarfile.open(backing / name, "w:gz" if name.endswith("gz") else "w") as archive:
+            archive.add(backing / "member", "in/member")
+        url = f"tar://in/member::holdfast://{storage.at}/{name}"
+        with fsspec.open(url, holdfast={"root": storage.at, **options}) as file:
+            assert file.read() == content
+    assert storage.opens() == {"plain.tar": 1, "packed.tar.gz": 1}
+    TarFileSystem.clear_instance_cache()
 
 
 def test_reads_are_right_and_open_each_file_of_the_storage_once(

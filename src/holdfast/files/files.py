@@ -126,7 +126,9 @@ class Files:
                 )[0],
                 source,
             )
-        binary = io.BufferedReader(io.FileIO(descriptor, "rb"))
+        # An opener, so that its name is the path and not the descriptor.
+        raw = io.FileIO(os.fsdecode(wanted), "rb", opener=lambda *_: descriptor)
+        binary = io.BufferedReader(raw)
         return binary if "b" in mode else io.TextIOWrapper(binary, **text)
 
     def stat(self, path: Path) -> os.stat_result:
