@@ -433,7 +433,7 @@ def test_another_library_that_is_preloaded_stays(shell: Shell, tmp_path: Path) -
     assert runs(shell, program, LD_PRELOAD=str(library)) == {}
 
 
-def test_holdfast_run(shell: Shell) -> None:
+def test_holdfast_run(shell: Shell, tmp_path: Path) -> None:
     shell.warm()
     command = [
         *shell.storage.under(0),
@@ -463,15 +463,21 @@ def test_holdfast_run(shell: Shell) -> None:
     shown = run("--print-env", "--", "true").stdout
     assert f"export LD_PRELOAD={preloading.SHIM}\n" in shown
     assert f"export HOLDFAST_SHIM_ROOTS={shell.root}\n" in shown
-    for wrong, complaint in (
-        (("--", "no-such-program"), "holdfast: the command 'no-such-program' was not found"),
-        (("--root", "/none", "--", "true"), "holdfast: the root /none is not a directory here"),
-        (("--session", "none", "--", "true"), "holdfast: no session 'none' in"),
-        (("--copies", "0", "--", "true"), "holdfast: a file has 1 to 4 copies, not 0"),
-        (("--on-failure", "x", "--", "true"), "holdfast: on_failure='x': use"),
+    orphan = tmp_path / "script"
+    orphan.write_text("#!/none\n")
+    orphan.chmod(0o755)
+    for wrong, code, complaint in (
+        (("--", "no-such-program"), 127, "holdfast: the command 'no-such-program' was not found"),
+        (("--", "/etc/passwd"), 126, "holdfast: /etc/passwd cannot be run: it is no executable"),
+        (("--", "/etc"), 126, "holdfast: /etc cannot be run: it is no executable"),
+        (("--", str(orphan)), 127, f"holdfast: {orphan} cannot be run: No such file"),
+        (("--root", "/none", "--", "true"), 2, "holdfast: the root /none is not a directory here"),
+        (("--session", "none", "--", "true"), 3, "holdfast: no session 'none' in"),
+        (("--copies", "0", "--", "true"), 2, "holdfast: a file has 1 to 4 copies, not 0"),
+        (("--on-failure", "x", "--", "true"), 2, "holdfast: on_failure='x': use"),
     ):
         ran = run(*wrong)
-        assert ran.returncode != 0
+        assert ran.returncode == code
         assert ran.stderr.startswith(complaint), ran.stderr
         assert ran.stderr.count("\n") == 1
 

@@ -62,7 +62,8 @@ def warm(
     if total.left_out:
         print(
             f"{total.left_out} were left out: too large, too young (file_settled), not regular, "
-            "unreadable, there was no room, or their agents failed. They are read from the storage."
+            "unreadable, there was no room, their agents failed, or a program of the job changed "
+            "them (`holdfast refresh` lets those in again). They are read from the storage."
         )
 
 
@@ -84,8 +85,8 @@ def _broadcast(config: Config, directory: str, as_json: bool) -> None:
     if done.left_out:
         print(
             f"{done.left_out} were left out: too large (tree_largest), too young (file_settled), "
-            "not regular, unreadable, or there was no room. They are fetched or read when they are "
-            "asked for."
+            "not regular, unreadable, there was no room, or a program of the job changed them "
+            "(`holdfast refresh` lets those in again). They are fetched or read when asked for."
         )
     if done.stalled:
         print(

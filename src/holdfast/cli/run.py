@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import shutil
@@ -14,6 +15,9 @@ from ..errors import BadInput
 from ..files import environment, preloading
 from ..files.files import OnFailure, Validate
 from .output import Session, Set, configure, refuse_with
+
+#: As shells and other launchers tell that there is no such program, or that it cannot be run.
+_NOT_FOUND, _NOT_EXECUTABLE = 127, 126
 
 
 def run(
@@ -52,7 +56,11 @@ def run(
         refuse_with("--mount", copies=copies, on_failure=on_failure, validate=validate)
         through = environment.views(environment.mounted(config, root or (), command[0]))
         variables = environment.variables(os.environ, through)
-        _run(variables, print_env, lambda: environment.command(command, os.environ, through))
+        _run(
+            variables,
+            print_env,
+            lambda: environment.command(_find(command[0]), command[1:], through),
+        )
         return
     variables = preloading.environment(
         config,
@@ -62,14 +70,23 @@ def run(
         cast(Validate, "never" if validate is None else validate),
         os.environ,
     )
-    _run(variables, print_env, lambda: _command(command))
+    _run(variables, print_env, lambda: [_find(command[0]), *command[1:]])
 
 
-def _command(words: list[str]) -> list[str]:
-    program = shutil.which(words[0])
-    if program is None:
-        raise BadInput(f"the command {words[0]!r} was not found; is it in the PATH?")
-    return [program, *words[1:]]
+def _find(name: str) -> str:
+    program = shutil.which(name)
+    if program is not None:
+        return program
+    there = shutil.which(name, os.F_OK) or (name if os.path.isdir(name) and "/" in name else None)
+    if there is not None:
+        raise _not_run(f"{there} cannot be run: it is no executable file", _NOT_EXECUTABLE)
+    raise _not_run(f"the command {name!r} was not found; is it in the PATH?", _NOT_FOUND)
+
+
+def _not_run(reason: str, code: int) -> BadInput:
+    error = BadInput(reason)
+    error.exit_code = code
+    return error
 
 
 def _run(variables: dict[str, str], print_env: bool, command: Callable[[], list[str]]) -> None:
@@ -82,4 +99,6 @@ def _run(variables: dict[str, str], print_env: bool, command: Callable[[], list[
     try:
         os.execve(words[0], words, {**os.environ, **variables})  # noqa: S606
     except OSError as error:
-        raise BadInput(f"{words[0]} cannot be run: {error.strerror}") from None
+        # Also a script is "not found" whose interpreter is not.
+        code = _NOT_FOUND if error.errno == errno.ENOENT else _NOT_EXECUTABLE
+        raise _not_run(f"{words[0]} cannot be run: {error.strerror}", code) from None

@@ -60,12 +60,9 @@ def variables(present: Mapping[str, str], through: Views) -> dict[str, str]:
     return changed
 
 
-def command(words: Sequence[str], present: Mapping[str, str], through: Views) -> list[str]:
+def command(program: str, arguments: Sequence[str], through: Views) -> list[str]:
     """Return what to run: the program, and a script that is its first argument, by the mount."""
-    program = shutil.which(words[0], path=present.get("PATH"))
-    if program is None:
-        raise BadInput(f"the command {words[0]!r} was not found; is it in the PATH?")
-    rest = list(words[1:])
+    rest = list(arguments)
     if rest and not rest[0].startswith("-") and os.path.isfile(rest[0]):
         rest[0] = seen(os.path.abspath(rest[0]), through)
     program = seen(os.path.abspath(program), through)
