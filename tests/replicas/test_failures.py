@@ -23,6 +23,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
         ("loss", 6),
         ("host", 6),
         ("few", 4),
+        ("together", 6),
         ("guarded", 4),
         ("spares", 7),
         ("idle_spares", 5),

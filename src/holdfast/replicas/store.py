@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,7 +15,8 @@ from .._core import xxh3_64
 from ..errors import BadInput, Full
 from ..units import parse_size
 from .buffers import Buffers
-from .inputs import Blocks, Bytes, as_blocks, as_bytes, as_name, as_whole
+from .given import Given
+from .inputs import Blocks, Bytes, as_name, as_whole
 from .layout import Layout
 from .loading import Copies, Load, Reload
 from .meeting import Meeting
@@ -169,67 +170,76 @@ class Replicas:
         `data` is any buffer or numeric array; its blocks are numbered from `first`, by default
         after those of the ranks before.
         """
-        problem, blocks, size, start = None, np.empty(0, np.uint8), 1, -1
-        try:
-            as_name(name)
-            blocks = as_bytes(data)
-            size, start = as_whole(block_bytes, "block_bytes", 1), self._start(first)
-            if blocks.nbytes % size:
-                raise BadInput(
-                    f"the {blocks.nbytes} bytes of data are not whole blocks of {size}; "
-                    "pad them, or choose block_bytes to divide them"
-                )
-        except BadInput as error:
-            problem = str(error)
-        except MemoryError:
-            problem = "there is no memory for a contiguous copy of its data"
-        call = f"submit({name=}, {block_bytes=}, first {'' if first is None else 'not '}None)"
-        said = self._meeting.meet(call, problem, self._meeting.words(blocks.nbytes // size, start))
-        layout = self._layout(said, first is None, max(1, self._range_bytes // size))
-        return self._submit(name, layout, blocks, None, size)
+        return self._submit([Given.whole(data, first, block_bytes, name)])[name]
 
     def submit_many(
         self, blocks: Iterable[Any], first: int | None = None, name: str = "default"
     ) -> int:
         """Store blocks given one by one, of equal or of different lengths, like `submit`."""
-        problem, cause, start = None, None, -1
-        data, lengths = np.empty(0, np.uint8), np.empty(0, np.int64)
+        return self._submit([Given.one_by_one(blocks, first, name)])[name]
+
+    def submit_together(
+        self, sets: Mapping[str, Any], block_bytes: int | Mapping[str, int] = 64
+    ) -> dict[str, int]:
+        """Store this rank's blocks of several data sets, like `submit`; return the versions.
+
+        After a failure all of them stand or none does: data that belong together, such as a state
+        and its step, are never of different versions. `block_bytes` may be given by name.
+        """
         try:
-            as_name(name)
-            start = self._start(first)
-            data, lengths = as_blocks(blocks)
-        except BadInput as error:
-            problem = str(error)
-        except Exception as error:  # of the user's iterator
-            problem, cause = f"the blocks cannot be had: {error}", error
-        call = f"submit_many({name=}, first {'' if first is None else 'not '}None)"
-        shortest, longest = (int(lengths.min()), int(lengths.max())) if len(lengths) else (2**62, 0)
-        words = self._meeting.words(len(lengths), start, data.nbytes, shortest, longest)
-        said = self._meeting.meet(call, problem, words, cause)
+            sizes = (
+                block_bytes
+                if isinstance(block_bytes, Mapping)
+                else dict.fromkeys(sets, block_bytes)
+            )
+            given = [
+                Given.whole(data, None, sizes.get(name, 64), name) for name, data in sets.items()
+            ]
+            unknown = sizes.keys() - sets.keys()
+        except Exception as error:  # all ranks must hear of it
+            given, unknown = [Given.wrong(f"sets is no mapping of names to data ({error})")], set()
+        if not given:
+            given = [Given.wrong("sets is empty; name at least one data set")]
+        if unknown:
+            given = [Given.wrong(f"block_bytes names {sorted(unknown)}, which are not in sets")]
+        return self._submit(given)
+
+    def _submit(self, given: Sequence[Given]) -> dict[str, int]:
+        """Fill the next versions of some data sets beside the old ones, and agree on them."""
+        calls = "; ".join(one.call for one in given)
+        wrong = next((one for one in given if one.problem is not None), Given())
+        versions: dict[str, Version] = {}
+        self._in_flight = 0
+        for one in given:
+            said = self._meeting.meet(
+                calls, wrong.problem, self._meeting.words(*one.words), wrong.cause
+            )
+            versions[one.name] = self._fill(one, said)
+        new = sum(version.bytes for version in versions.values())
+        self._peak = max(self._peak, self.memory().stored + new)
+        self._meeting.conclude()
+        for name, version in versions.items():
+            old, self._versions[name] = self._versions.get(name), version
+            if old is not None:
+                self._buffers.give(old.buffers, self.memory().stored)
+        others = self.comm.size - self.copies
+        if others:
+            # What a dead rank held goes to those that do not hold it yet, a little unevenly.
+            stored = self.memory().stored
+            with suppress(MemoryError):
+                self._buffers.reserve(min(5 * stored // (4 * others), stored // 2))
+        return {name: version.number for name, version in versions.items()}
+
+    def _fill(self, given: Given, said: Ints) -> Version:
+        """Fill a version with what all ranks have; `said` are their words."""
         count, total = int(said[:, 0].sum()), int(said[:, 2].sum())
-        layout = self._layout(
-            said, first is None, max(1, self._range_bytes * count // max(total, 1))
+        layout = Layout(
+            np.cumsum(said[:, 0]) - said[:, 0] if given.consecutive else said[:, 1],
+            said[:, 0],
+            max(1, self._range_bytes * count // max(total, 1)),
         )
-        if said[:, 3].min() == said[:, 4].max() > 0:
-            return self._submit(name, layout, data, None, int(said[:, 4].max()))
-        return self._submit(name, layout, data, lengths, None)
-
-    @staticmethod
-    def _start(first: int | None) -> int:
-        return -1 if first is None else as_whole(first, "first", 0)
-
-    def _layout(self, said: Ints, consecutive: bool, per_range: int) -> Layout:
-        count = said[:, 0]
-        return Layout(np.cumsum(count) - count if consecutive else said[:, 1], count, per_range)
-
-    def _submit(
-        self,
-        name: str,
-        layout: Layout,
-        blocks: Bytes,
-        lengths: Ints | None,
-        block_bytes: int | None,
-    ) -> int:
+        longest = int(said[:, 4].max())
+        fixed = longest if said[:, 3].min() == longest > 0 else None
         # Ranks of one host side by side: copies are far apart in this order.
         order = np.argsort(self._labels, kind="stable")
         places = np.flatnonzero(self._ranks >= 0)[np.argsort(self._ranks[self._ranks >= 0])][order]
@@ -237,29 +247,18 @@ class Replicas:
             layout.ranges, self._labels[order], self.copies, self._seed, self._permute,
             self._distribution,
         )  # fmt: skip
-        number = self.versions.get(name, 0) + 1
-        version = Version(number, layout, placement, places, block_bytes)
-        submission = Submission(version, blocks, lengths, self._ranks, self.comm.rank)
-        moved = 0
+        name = given.name
+        version = Version(self.versions.get(name, 0) + 1, layout, placement, places, fixed)
+        lengths = given.lengths if fixed is None else None
+        submission = Submission(version, given.blocks, lengths, self._ranks, self.comm.rank)
         if lengths is not None:
             self._allocate(submission.make_room_for_lengths, name)
             with self._meeting.guard(wake=True):
-                moved = submission.send_lengths(self._meeting.wire)
+                self._in_flight += submission.send_lengths(self._meeting.wire)
         self._allocate(submission.make_room, name)
         with self._meeting.guard(wake=True):
-            self._in_flight = moved + submission.send(self._meeting.wire)
-        self._peak = max(self._peak, self.memory().stored + version.bytes)
-        self._meeting.conclude()
-        old, self._versions[name] = self._versions.get(name), version
-        if old is not None:
-            self._buffers.give(old.buffers, self.memory().stored)
-        others = self.comm.size - self.copies
-        if others:
-            # What a dead rank held goes to those that do not hold it yet, a little unevenly.
-            stored = self.memory().stored
-            with suppress(MemoryError):
-                self._buffers.reserve(min(5 * stored // (4 * others), stored // 2))
-        return version.number
+            self._in_flight += submission.send(self._meeting.wire)
+        return version
 
     def _allocate(self, make_room: Callable[[Buffers], None], name: str) -> None:
         enough = False

@@ -17,6 +17,8 @@ from mpi4py import MPI
 from holdfast import mpi
 from holdfast.errors import BadInput, BlocksLost, Full, RanksFailed
 from holdfast.replicas import Replicas, Shares
+from holdfast.replicas.meeting import Meeting
+from holdfast.replicas.submitting import Submission
 
 world = MPI.COMM_WORLD
 EACH, SIZE = 50, 64
@@ -253,6 +255,61 @@ def few() -> MPI.Intracomm:
         all_there(store, total)
     assert store.submit(bytes(64)) == 2
     return store.comm
+
+
+def together() -> MPI.Intracomm:
+    """Ranks die between the parts of a submission of two data sets: both or neither stand."""
+    store = Replicas(world, copies=2, range_bytes=640)
+    totals = {}
+
+    def submit() -> dict[str, int]:
+        version, rank = store.versions.get("state", 0) + 1, store.comm.rank
+        totals[version] = EACH * store.comm.size
+        return store.submit_together(
+            {
+                "state": blocks.fixed(EACH * rank, EACH, SIZE, version),
+                "step": np.array([version]),
+            },
+            block_bytes={"state": SIZE, "step": 8},
+        )
+
+    for wrong in ({}, {"state": b"x"}, {"state": bytes(SIZE), "step": 5}, 5):
+        with pytest.raises(BadInput):
+            store.submit_together(wrong)
+    with pytest.raises(BadInput, match="'stat'"):
+        store.submit_together({"state": bytes(8)}, block_bytes={"stat": 8})
+    assert store.versions == {}
+    assert submit() == {"state": 1, "step": 1}
+    stages = ((Submission, "send", 1), (Submission, "send", 2), (Meeting, "conclude", 3))
+    for owner, method, call in stages:
+        if store.comm.rank == 1:
+            dying(owner, method, call)
+        try:
+            submit()
+            notice(store)
+        except RanksFailed:
+            pass
+        recovery = store.recover()
+        version = recovery.versions["state"]
+        assert recovery.versions == {"state": version, "step": version}, (method, recovery)
+        got = store.load([(0, totals[version])], name="state")
+        assert np.array_equal(got, blocks.fixed(0, totals[version], SIZE, version))
+        step = store.load([(0, totals[version] // EACH)], name="step").view(np.int64)
+        assert (step == version).all()
+        assert submit() == {"state": version + 1, "step": version + 1}
+    return store.comm
+
+
+def dying(owner: type, method: str, call: int) -> None:
+    """Die when `method` is called for that time."""
+    real, calls = getattr(owner, method), iter(range(1, call + 1))
+
+    def counted(*arguments):
+        if next(calls) == call:
+            die()
+        return real(*arguments)
+
+    setattr(owner, method, counted)
 
 
 def guarded() -> MPI.Intracomm:
