@@ -17,6 +17,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
     [
         ("damage", 5),
         ("damage_anywhere", 4),
+        ("damage_on_the_way", 4),
         ("damage_restored", 5),
         ("damage_varied", 4),
         ("memory", 3),

@@ -11,10 +11,10 @@ from mpi4py import MPI
 from .._core import crc32c_at, xxh3_64
 from ..errors import BadInput, BlocksLost
 from .exchange import Group, Parcels, Wire, address_of, grouped
-from .held import crc_parcels
+from .held import checksums, crc_parcels
 from .inputs import Bytes, as_blocks, as_bytes, as_ranges, as_writable
 from .layout import Pieces, joined
-from .permutation import Flags, Ints
+from .permutation import Ints
 from .version import Version
 
 _TAG = 12
@@ -54,7 +54,6 @@ class Load:
         else:
             mine = as_ranges(asked, layout.blocks)
         self.pieces, _ = layout.cut(*mine)
-        self._whole = layout.whole(self.pieces.ranges).counts == self.pieces.counts
         self._lengths: Ints | None = None
         self._out = None if out is None else as_writable(out)
         if version.block_bytes is not None:
@@ -162,29 +161,30 @@ class Load:
     def _exchange(self, wire: Wire, outgoing: Parcels, incoming: Parcels) -> int:
         """Move the blocks, and note which copies of ranges turned out to be damaged.
 
-        Whole ranges are checked by those who get them, as they come in: that finds what happens on
+        All pieces are checked by those who get them, as they come in: that finds what happens on
         the way, too, and what has just come in need not be had from memory again. Parts of
-        ranges are checked by those who serve them, before they do.
+        ranges have a checksum only once they are served, so those who serve them check the whole
+        range before.
         """
         held, ranges = self.version.data, self.pieces.ranges
-        given, wanted = self.version.is_whole(self.where, self._count), self._whole[self._order]
-        spoilt = held.damaged(self.where[~given])
+        parts = (~self.version.is_whole(self.where, self._count)).nonzero()[0]
+        spoilt = held.damaged(self.where[parts])
         self.damaged = Copies(np.full(len(spoilt), self._me), spoilt)
-        wanted[: len(self._lost)] = False
-        if not (given.any() or wanted.any()):
-            return wire.exchange((outgoing, incoming))
-        expected, found = np.zeros(len(wanted), np.uint32), np.zeros(len(wanted), np.uint32)
         sent = held.crcs[self.where]
+        sent[parts] = checksums(outgoing.addresses[parts], outgoing.lengths[parts])
+        expected, found = (np.zeros(len(self._order), np.uint32) for _ in range(2))
         wire.keep(expected, sent)
-        sizes = np.where(wanted, incoming.lengths, 0)
+        addresses, sizes = incoming.addresses, incoming.lengths
 
         def check(low: int, high: int) -> None:
-            crc32c_at(incoming.addresses[low:high].data, sizes[low:high].data, found[low:high].data)
+            crc32c_at(addresses[low:high].data, sizes[low:high].data, found[low:high].data)
 
-        out, back = _with_any(outgoing.groups, given), _with_any(incoming.groups, wanted)
-        checksums = crc_parcels(sent, out), crc_parcels(expected, back)
-        moved = wire.exchange((outgoing, incoming), checksums, arrived=check)
-        wrong = (wanted & (found != expected)).nonzero()[0]
+        moved = wire.exchange(
+            (outgoing, incoming),
+            (crc_parcels(sent, outgoing.groups), crc_parcels(expected, incoming.groups)),
+            arrived=check,
+        )
+        wrong = (found != expected).nonzero()[0]  # both 0 for what nobody has
         if len(wrong):
             copies = Copies(self._servers[wrong], ranges[self._order[wrong]])
             self.damaged = Copies(*map(np.append, self.damaged, copies))
@@ -219,14 +219,6 @@ class Load:
         wanted = self.data.nbytes
         if self._out is not None and self._out.nbytes != wanted:
             raise BadInput(f"out has {self._out.nbytes} bytes; the blocks asked for have {wanted}")
-
-
-def _with_any(groups: list[Group], flags: Flags) -> list[Group]:
-    """Return the groups that have a piece with a flag; they follow on one another."""
-    if not groups:
-        return groups
-    having = np.logical_or.reduceat(flags, [low for _, low, _ in groups]).tolist()
-    return [group for group, has in zip(groups, having, strict=True) if has]
 
 
 def supply(reload: Reload, first: int, count: int, block_bytes: int | None) -> tuple[Bytes, Ints]:

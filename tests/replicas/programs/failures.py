@@ -7,6 +7,7 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import blocks
@@ -17,6 +18,7 @@ from mpi4py import MPI
 from holdfast import mpi
 from holdfast.errors import BadInput, BlocksLost, Full, RanksFailed
 from holdfast.replicas import Replicas, Shares
+from holdfast.replicas.exchange import Wire
 from holdfast.replicas.meeting import Meeting
 from holdfast.replicas.submitting import Submission
 
@@ -108,6 +110,41 @@ def damage_anywhere() -> MPI.Intracomm:
             assert np.array_equal(store.load_all([asked] * world.size), expected)
             assert store.restore_copies().new_copies == len(ranges_of(store, 1))
     return store.comm
+
+
+def damage_on_the_way() -> MPI.Intracomm:
+    """A byte that changes between two ranks is found in whole ranges and in parts of them."""
+    exchange = Wire.exchange
+    for range_bytes in (640, 128 << 10):
+        each = 5 * range_bytes // SIZE
+        total, per_range = each * world.size, range_bytes // SIZE
+        parts = [(low + 1, per_range - 2) for low in range(0, total, per_range)]
+        for asked in ([(0, total)], parts):
+            store = Replicas(world, copies=2, range_bytes=range_bytes)
+            store.submit(blocks.fixed(each * world.rank, each, SIZE, 1), block_bytes=SIZE)
+            left = iter([True] if world.rank == 2 else [])
+            Wire.exchange = spoiling(exchange, left)
+            got = store.load(asked)
+            Wire.exchange = exchange
+            assert np.array_equal(got, blocks.wanted(asked, SIZE, 1))
+            assert not next(left, False)
+            assert store.restore_copies().new_copies > 0
+    return store.comm
+
+
+def spoiling(exchange: Callable[..., int], times: Iterator[bool]) -> Callable[..., int]:
+    """Change a byte of what has come in, before anybody looks at it, as often as `times` says."""
+
+    def spoil(wire: Wire, *pairs, arrived=lambda _low, _high: None) -> int:
+        def spoilt(low: int, high: int) -> None:
+            if high > low and next(times, False):
+                address = int(pairs[0][1].addresses[low])
+                ctypes.memset(address, 255 ^ ctypes.c_uint8.from_address(address).value, 1)
+            arrived(low, high)
+
+        return exchange(wire, *pairs, arrived=spoilt)
+
+    return spoil
 
 
 def damage_restored() -> MPI.Intracomm:
