@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,8 +16,10 @@ namespace holdfast {
 
 class Connection {
   public:
-    // Over TCP nothing is read before the peer has proved that it holds `job_key`.
-    Connection(Fd fd, bool local, std::string peer, std::string_view job_key);
+    // Over TCP nothing is read before the peer has proved that it holds `job_key`; then `proved` is
+    // called.
+    Connection(Fd fd, bool local, std::string peer, std::string_view job_key,
+               std::function<void()> proved);
 
     int fd() const { return fd_.get(); }
     const std::string& peer() const { return peer_; }
@@ -39,6 +42,7 @@ class Connection {
 
     // Since when it has neither received nor sent a byte, and whether it may rest like that.
     TimePoint last_active() const { return last_active_; }
+    bool trusted() const { return trusted_; }
     bool resting() const { return trusted_ && input_end_ == 0 && !output_; }
 
   private:
@@ -68,6 +72,7 @@ class Connection {
     const bool local_;
     const std::string peer_;
     const std::string_view job_key_;
+    const std::function<void()> proved_;
     bool trusted_;
     Nonce nonce_{};
     TimePoint last_active_ = Clock::now();

@@ -141,7 +141,9 @@ void Loop::sweep() {
     for (auto& [fd, watched] : watched_) {
         auto& connection = watched.connection;
         auto silent = now - connection->last_active();
-        if (silent > (connection->resting() ? silence_.resting : silence_.unfinished))
+        if (silent > (!connection->trusted()  ? silence_.stranger
+                      : connection->resting() ? silence_.resting
+                                              : silence_.unfinished))
             late.push_back(connection);
     }
     for (auto& connection : late) close(connection);

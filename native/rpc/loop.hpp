@@ -28,7 +28,8 @@ struct Traffic {
 // How long a connection may be silent.
 struct Silence {
     Duration resting = std::chrono::seconds(120);    // between requests
-    Duration unfinished = std::chrono::seconds(30);  // within a handshake, a head or an answer
+    Duration unfinished = std::chrono::seconds(30);  // within a head or an answer
+    Duration stranger = std::chrono::seconds(2);     // until the handshake is complete
 };
 
 class Loop {

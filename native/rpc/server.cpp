@@ -2,14 +2,26 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/log.hpp"
 
 namespace holdfast {
 namespace {
+
+// What one listener may let in before others have their turn.
+constexpr int kAcceptsPerTurn = 64;
+
+// Half of the files that this process may have open, if that is less: the rest is for what is sent.
+std::size_t affordable(std::size_t connections) {
+    rlimit files{};
+    if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return connections;
+    return std::min<std::size_t>(connections, files.rlim_cur / 2);
+}
 
 std::string name_of_peer(int fd, bool local) {
     if (local) {
@@ -29,6 +41,7 @@ std::string name_of_peer(int fd, bool local) {
 Server::Server(Handler& handler, ServerOptions options)
     : handler_(handler),
       options_(std::move(options)),
+      admission_(affordable(options_.max_connections)),
       pool_(options_.lanes, options_.threads_per_lane) {
     for (std::size_t i = 0; i < options_.loops; ++i)
         loops_.emplace_back(handler_, pool_, options_.disk_lane, options_.silence, traffic_);
@@ -63,52 +76,45 @@ void Server::start() {
 void Server::stop() {
     for (auto& path : socket_paths_) ::unlink(path.c_str());
     socket_paths_.clear();
-    {
-        std::lock_guard lock(mutex_);
-        stopping_ = true;
-        for (int fd : open_) ::shutdown(fd, SHUT_RDWR);
-    }
+    admission_.end();  // a pool thread may wait for one of them
     // The pool first: what it runs hands connections back to the loops.
     pool_.stop();
     for (auto& loop : loops_) loop.stop();
 }
 
 bool Server::accept(int listener, bool local) {
-    for (;;) {
+    for (int left = kAcceptsPerTurn; left > 0; --left) {
         Fd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!fd) return errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS;
-        std::string peer = name_of_peer(fd.get(), local);
-        Status trusted = local ? check_peer_uid(fd.get()) : Status();
-        if (trusted.ok() && traffic_.connections >= options_.max_connections)
-            trusted = Status(Code::Full, "there are " + std::to_string(options_.max_connections) +
-                                             " connections already");
-        if (!trusted.ok()) {
+        int number = fd.get();
+        std::string peer = name_of_peer(number, local);
+        Status trusted = local ? check_peer_uid(number) : Status();
+        auto entered = trusted.ok() ? admission_.enter(number, local) : Result<bool>(trusted);
+        if (!entered.ok()) {
             ++traffic_.refused;
-            log_warning("refused " + peer + ": " + trusted.message());
+            log_warning("refused " + peer + ": " + entered.status().message());
             continue;
         }
-        int on = 1;
-        if (!local) ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        int number = fd.get();
-        {
-            std::lock_guard lock(mutex_);
-            if (stopping_) return true;  // a pool thread might wait for it after all were ended
-            open_.insert(number);
+        if (*entered) {
+            ++traffic_.refused;
+            log_warning("cut off the oldest connection without a handshake, to let in " + peer);
         }
+        int on = 1;
+        if (!local) ::setsockopt(number, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         ++traffic_.connections;
-        // The entry goes before the descriptor is closed, so that the number cannot be another's.
+        // It leaves before the descriptor is closed, so that the number cannot be another's.
         auto forget = [this, number](Connection* connection) {
-            {
-                std::lock_guard lock(mutex_);
-                open_.erase(number);
-            }
+            admission_.leave(number);
             --traffic_.connections;
             delete connection;
         };
         std::shared_ptr<Connection> connection(
-            new Connection(std::move(fd), local, peer, options_.job_key), forget);
+            new Connection(std::move(fd), local, peer, options_.job_key,
+                           [this, number] { admission_.prove(number); }),
+            forget);
         loops_[next_loop_++ % loops_.size()].adopt(std::move(connection));
     }
+    return true;
 }
 
 }  // namespace holdfast

@@ -6,12 +6,11 @@
 
 #include <deque>
 #include <memory>
-#include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "rpc/address.hpp"
+#include "rpc/admission.hpp"
 #include "rpc/loop.hpp"
 #include "rpc/pool.hpp"
 
@@ -49,14 +48,11 @@ class Server {
     Handler& handler_;
     const ServerOptions options_;
     Traffic traffic_;
+    Admission admission_;
     Pool pool_;
     std::deque<Loop> loops_;
     std::atomic<std::size_t> next_loop_{0};
     std::vector<std::string> socket_paths_;  // to remove at the end
-
-    std::mutex mutex_;
-    std::set<int> open_;  // so that stop() can end what a pool thread waits for
-    bool stopping_ = false;
 };
 
 }  // namespace holdfast

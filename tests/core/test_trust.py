@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import resource
 import socket
 import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -57,6 +61,35 @@ def test_nothing_is_read_before_the_proof(
             assert answer in (b"", bytes(32))
     job.objects.put("key", b"still here")
     assert job.objects.get("key") == b"still here"
+
+
+@contextlib.contextmanager
+def flood(cluster: holdfast.LocalCluster, size: int) -> Iterator[None]:
+    """So many connections to each of two agents that say nothing; nobody closes them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2 * size + 200:
+        pytest.skip(f"needs {2 * size} open files; the limit is {hard}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with contextlib.ExitStack() as silent:
+        silent.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for i in range(2 * size):
+            silent.enter_context(socket.create_connection(tcp(cluster, i % 2), timeout=10))
+        yield
+
+
+def test_silent_strangers_keep_nobody_out(cluster: holdfast.LocalCluster) -> None:
+    """Far more of them than an agent takes; clients and agents that connect now are let in."""
+
+    def use(thread: int) -> None:
+        with cluster.connect(node=thread % 2) as job:
+            for i in range(5):
+                key, bytes_ = f"{thread}/{i}", os.urandom(70_000)
+                job.objects.put(key, bytes_, copies=4)
+                assert job.objects.get(key) == bytes_
+
+    with flood(cluster, 4200), ThreadPoolExecutor(8) as threads:
+        list(threads.map(use, range(8)))
+    assert "cut off the oldest connection" in cluster.nodes[0].log.read_text()
 
 
 def test_an_impostor_on_the_port_is_refused_by_the_client() -> None:

@@ -122,11 +122,11 @@ TEST_CASE("one who never reads its answers stalls nobody") {
 }
 
 TEST_CASE("memory stays bounded whatever a thousand clients push") {
-    Node node;
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
     limit.rlim_cur = limit.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &limit);
+    Node node;
     std::size_t clients = std::min<std::size_t>(1000, (limit.rlim_max - 100) / 3);
 
     Header put{.op = Op::Put, .body_bytes = 60'000, .patience_ms = 300};
@@ -164,7 +164,8 @@ TEST_CASE("memory stays bounded whatever a thousand clients push") {
 }
 
 TEST_CASE("connections that rest or stop halfway are closed") {
-    EchoServer<> server({.job_key = kKey, .silence = {.resting = 2s, .unfinished = 200ms}});
+    EchoServer<> server(
+        {.job_key = kKey, .silence = {.resting = 2s, .unfinished = 200ms, .stranger = 200ms}});
     std::string request = frame({.op = Op::Get}, "hello");
     Fd resting = raw_connection(server.address);
     Fd halfway = raw_connection(server.address);
@@ -209,6 +210,48 @@ TEST_CASE("there are no more connections than allowed") {
     taken.pop_back();
     CHECK(eventually([&] { return server.server.traffic().connections == 2; }));
     CHECK(server.ask(client).ok());
+}
+
+TEST_CASE("silent strangers have a quarter of the places, and the oldest goes for the next") {
+    EchoServer<> server({.job_key = kKey, .max_connections = 32});
+    Client client(kKey);
+    std::vector<Fd> strangers;
+    for (int i = 0; i < 40; ++i) {
+        strangers.push_back(raw_connection(server.tcp));
+        CHECK(receive_some(strangers.back().get(), 1000).size() == kChallengeBytes);
+    }
+    CHECK(eventually([&] { return server.server.traffic().connections == 8; }));
+    for (std::size_t i = 0; i < 32; ++i) CHECK(closed_by_peer(strangers[i]));
+    char byte;
+    for (std::size_t i = 32; i < 40; ++i)
+        CHECK(::recv(strangers[i].get(), &byte, 1, MSG_DONTWAIT) == -1);  // still there
+    CHECK(server.server.traffic().refused == 32);
+
+    // Those who prove themselves make place for the next stranger, up to seven eighths of all.
+    std::vector<Channel> proven;
+    auto prove = [&] {
+        auto address = Address::parse(server.tcp);
+        proven.push_back(std::move(*Channel::open(*address)));
+        return proven.back().connect(*address, kKey, kPatience);
+    };
+    for (int i = 0; i < 28; ++i) CHECK(prove().ok());
+    CHECK_FALSE(prove().ok());
+    CHECK(server.ask(client).ok());  // the rest is for Unix sockets
+    CHECK(eventually([&] { return server.server.traffic().connections == 29; }));
+}
+
+TEST_CASE("there are no more connections than half of the open files allowed") {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    rlimit low{256, limit.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &low);
+    {
+        EchoServer<> server({.job_key = kKey});
+        std::vector<Fd> strangers;
+        for (int i = 0; i < 60; ++i) strangers.push_back(raw_connection(server.tcp));
+        CHECK(eventually([&] { return server.server.traffic().refused == 60 - 128 / 4; }));
+    }
+    ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 TEST_CASE_TEMPLATE("a burst of requests in one go is answered whole, in order", Answers, Echo,
