@@ -91,10 +91,7 @@ void Fill::run(const Source& source) {
         if (failed.ok()) advance(at);
     }
     if (!failed.ok()) log_warning("fill failed: " + failed.message());
-    if (!failed.ok() || !unchanged(source.place.attributes)) {
-        writer_.reset();
-        return end({.failed = true});
-    }
+    if (!failed.ok() || !unchanged(source.place.attributes)) return fail();
     std::uint32_t crc = writer_->crc();
     if (source.keep) {
         auto kept = writer_->commit(crc);
@@ -119,6 +116,12 @@ void Fill::advance(std::uint64_t bytes) {
         waiters_.erase(waiting, waiters_.end());
     }
     for (auto& waiter : ready) waiter.wake();
+}
+
+void Fill::fail() {
+    writer_.reset();
+    input_.reset();
+    end({.failed = true});
 }
 
 void Fill::end(Progress last) {
@@ -147,6 +150,26 @@ Status wait_until_whole(Growing& growing, Duration patience) {
         return Status(Code::NotCached, "it changed, or could not be read, in the middle of it");
     return {};
 }
+
+// A fill on its way. One that the pool drops ends too, or whoever asks for that file would wait for
+// it from then on.
+class Fills::Run {
+  public:
+    Run(Fills& fills, std::shared_ptr<Fill> fill, Source source)
+        : fills_(fills), fill_(std::move(fill)), source_(std::move(source)) {}
+    Run(const Run&) = delete;
+    ~Run() {
+        if (!fill_->progress().ended) fill_->fail();
+        fills_.counters_.bytes += fill_->progress().bytes;
+        fills_.finish(source_.key);
+    }
+    void operator()() { fill_->run(source_); }
+
+  private:
+    Fills& fills_;
+    std::shared_ptr<Fill> fill_;
+    const Source source_;
+};
 
 Result<std::shared_ptr<Growing>> Fills::join(Source source, Duration patience) {
     std::shared_ptr<Fill> fill;
@@ -177,18 +200,14 @@ Result<std::shared_ptr<Growing>> Fills::join(Source source, Duration patience) {
     if (stored) return std::shared_ptr<Growing>();
     if (!status.ok()) return status;
     ++counters_.started;
-    auto run = [this](Fill& one, const Source& from) {
-        one.run(from);
-        counters_.bytes += one.progress().bytes;
-        finish(from.key);
-    };
+    bool small = source.place.attributes.size <= kPiece;
+    // Shared, since what the pool runs must be copyable.
+    auto run = std::make_shared<Run>(*this, fill, std::move(source));
     // Nobody could read along, and a change of threads would take longer than the reading.
-    if (source.place.attributes.size <= kPiece)
-        run(*fill, source);
-    else  // shared, since what the pool runs must be copyable
-        pool_.run(lane_, [run, fill, source = std::make_shared<const Source>(std::move(source))] {
-            run(*fill, *source);
-        });
+    if (small)
+        (*run)();
+    else
+        pool_.run(lane_, [run = std::move(run)] { (*run)(); });
     return std::shared_ptr<Growing>(fill);
 }
 

@@ -47,6 +47,7 @@ class Fill : public Growing {
     bool unchanged(const Attributes& before) const;
     void opened(Status status);
     void advance(std::uint64_t bytes);
+    void fail();
     void end(Progress last);
 
     Fd input_;
@@ -83,6 +84,7 @@ class Fills {
     const Counters& counters() const { return counters_; }
 
   private:
+    class Run;
     void finish(const std::string& key);
 
     Store& store_;

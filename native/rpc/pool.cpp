@@ -1,6 +1,7 @@
 #include "rpc/pool.hpp"
 
 #include <chrono>
+#include <iterator>
 #include <system_error>
 
 #include "base/log.hpp"
@@ -23,10 +24,17 @@ Pool::~Pool() {
 void Pool::stop() {
     std::unique_lock lock(mutex_);
     stopping_ = true;
+    std::deque<std::function<void()>> dropped;
     for (Lane& lane : lanes_) {
+        dropped.insert(dropped.end(), std::make_move_iterator(lane.queue.begin()),
+                       std::make_move_iterator(lane.queue.end()));
         lane.queue.clear();
         lane.wake.notify_all();
     }
+    // What runs may wait for what is dropped to end, and that may come back to us.
+    lock.unlock();
+    dropped.clear();
+    lock.lock();
     ended_.wait(lock, [&] { return threads_ == 0; });
 }
 
@@ -43,9 +51,12 @@ void Pool::run(std::size_t lane_index, std::function<void()> work) {
             start_thread([this, &lane] { serve(lane); }).detach();
         } catch (const std::system_error&) {  // the limit of the user or of the cgroup
             log_warning("no more threads can be started");
-            // Others of the lane come to it in time; if there are none it is given up.
-            if (lane.threads == 0) lane.queue.pop_back();
-            return;
+            // Others of the lane come to it in time; if there are none it is dropped.
+            if (lane.threads == 0) {
+                work = std::move(lane.queue.back());
+                lane.queue.pop_back();
+            }
+            return;  // `work` goes when the lock is open
         }
         ++lane.threads;
         ++threads_;

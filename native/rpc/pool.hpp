@@ -3,6 +3,9 @@
 // A lane has its own queue and its own limit, so that work of one kind cannot take the threads of
 // another. Work that waits for another agent's lane n runs in a lane above n, on every agent: what
 // waits never forms a circle. Thread-safe; run() never blocks.
+//
+// Work may be dropped: when the pool stops, or when no thread can be started for it. It is then
+// destroyed without having run, so what must end in any case ends in a destructor.
 #pragma once
 
 #include <condition_variable>
@@ -17,10 +20,10 @@ namespace holdfast {
 class Pool {
   public:
     Pool(std::size_t lanes, std::size_t threads_per_lane);
-    ~Pool();  // waits for what runs; drops what is queued
+    ~Pool();  // stops
 
     void run(std::size_t lane, std::function<void()> work);
-    void stop();
+    void stop();  // drops what is queued, and waits for what runs
 
   private:
     struct Lane {

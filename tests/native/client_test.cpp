@@ -2,8 +2,6 @@
 #include "rpc/client.hpp"
 
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <set>
@@ -15,16 +13,6 @@ using namespace holdfast;
 using namespace holdfast::test;
 
 namespace {
-
-// Runs `child` in a forked process and gives its exit code.
-int in_child(const std::function<int()>& child) {
-    pid_t pid = ::fork();
-    REQUIRE(pid >= 0);
-    if (pid == 0) ::_exit(child());
-    int status = 0;
-    REQUIRE(::waitpid(pid, &status, 0) == pid);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 // The sockets of this process, as "socket:[INODE]".
 std::set<std::string> sockets() {

@@ -1,6 +1,7 @@
 // Fills by themselves: one however many join, good only if nothing changed, kept if wanted.
 #include "files/fill.hpp"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <latch>
@@ -49,4 +50,57 @@ TEST_CASE("what changed between the first look and the last byte fails and is no
         CHECK(place.store->usage(Tier::Memory).reserved == 0);
     }
     CHECK(files_in(place.tier(Tier::Memory)) == 1);
+}
+
+TEST_CASE("a fill that gets no thread fails, and the next one is another") {
+    int code = in_child_as_nobody([] {
+        rlimit limit{};
+        ::getrlimit(RLIMIT_NPROC, &limit);
+        rlimit none{0, limit.rlim_max};
+        ::setrlimit(RLIMIT_NPROC, &none);
+        StoreDir place;
+        TempDir shared;
+        write_file(shared / "file", random_bytes(1'000'000, 1));
+        Pool pool(1, 4);
+        Fills fills(*place.store, pool, 0);
+        auto join = [&] {
+            auto found = resolve({shared.path(), shared / "file"});
+            return fills.join({.key = "key", .place = std::move(*found)}, kPatience);
+        };
+        auto first = join();
+        if (!first.ok() || wait_until_whole(**first, 1s).code() != Code::NotCached) return 1;
+        if (place.store->usage(Tier::Memory).reserved != 0) return 2;
+        ::setrlimit(RLIMIT_NPROC, &limit);
+        auto second = join();
+        if (!second.ok() || !wait_until_whole(**second, kPatience).ok()) return 3;
+        pool.stop();
+        return place.store->find("key") ? 0 : 4;
+    });
+    CHECK(code == 0);
+}
+
+TEST_CASE("a fill that is dropped with its pool fails") {
+    StoreDir place;
+    TempDir shared;
+    write_file(shared / "file", random_bytes(1'000'000, 1));
+    Pool pool(1, 1);
+    Fills fills(*place.store, pool, 0);
+    std::latch gate(1), waits(1);
+    std::shared_ptr<Growing> fill;
+    Status status;
+    pool.run(0, [&] {
+        gate.wait();
+        waits.count_down();
+        status = wait_until_whole(*fill, kPatience);  // also one who runs meanwhile learns of it
+    });
+    auto found = resolve({shared.path(), shared / "file"});
+    REQUIRE(found.ok());
+    auto joined = fills.join({.key = "key", .place = std::move(*found)}, kPatience);
+    REQUIRE(joined.ok());
+    fill = *joined;
+    gate.count_down();
+    waits.wait();
+    pool.stop();
+    CHECK(status.code() == Code::NotCached);
+    CHECK(place.store->usage(Tier::Memory).reserved == 0);
 }

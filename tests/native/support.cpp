@@ -4,6 +4,7 @@
 #include <malloc.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -92,6 +93,30 @@ std::size_t heap_bytes() {
 #else
     return ::mallinfo2().uordblks;
 #endif
+}
+
+int in_child(const std::function<int()>& child) {
+    pid_t pid = ::fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+        int code = 99;
+        try {
+            code = child();
+        } catch (...) {  // a REQUIRE; the tests that follow are the parent's
+        }
+        ::_exit(code);
+    }
+    int status = 0;
+    REQUIRE(::waitpid(pid, &status, 0) == pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+int in_child_as_nobody(const std::function<int()>& child) {
+    constexpr uid_t kNobody = 65534;
+    return in_child([&] {
+        if (::geteuid() == 0 && ::setresuid(kNobody, kNobody, kNobody) != 0) return 98;
+        return child();
+    });
 }
 
 bool eventually(const std::function<bool()>& happened) {

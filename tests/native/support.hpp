@@ -55,6 +55,11 @@ std::size_t heap_bytes();  // allocated at this moment
 // Waits until `happened`, at most kPatience; gives its last value.
 bool eventually(const std::function<bool()>& happened);
 
+// Runs `child` in a forked process and gives its exit code.
+int in_child(const std::function<int()>& child);
+// The same, by an ordinary user: one whom limits and permissions bind.
+int in_child_as_nobody(const std::function<int()>& child);
+
 struct StoreDir {
     explicit StoreDir(std::uint64_t memory = 64 << 20, std::uint64_t disk = 64 << 20,
                       bool large_pages = true);
