@@ -64,7 +64,7 @@ def serve(core: _core.Agent, orders: Orders, member: Member, directory: str, wak
         if sys.stdin.fileno() in ready or (not members.joined and time.monotonic() > end):
             return True  # perhaps before the session was complete
         if core.fileno() in ready:
-            services.answer_waiting(core)
+            services.answer_waiting(core, due=lambda: not members.until_tick())
         members.take_events()  # an expected answer to a probe makes nothing readable
         if not members.until_tick():
             try:

@@ -47,13 +47,18 @@ class Services:
         """Offer `service` under its name."""
         self._services[service.name] = service
 
-    def answer_waiting(self, core: _core.Agent) -> None:
-        """Answer all calls that wait; a failure of one is its caller's, not the agent's."""
+    def answer_waiting(self, core: _core.Agent, due: Callable[[], bool]) -> None:
+        """Answer calls that wait, until something else is `due`: callers may come without end.
+
+        A failure of one is its caller's, not the agent's.
+        """
         while (call := core.next_call()) is not None:
             number, name, method, message = call
             self._answer(
                 core, number, f"{name}.{method}", partial(self._handle, name, method, message)
             )
+            if due():
+                return  # the core stays readable
 
     def _handle(self, name: str, method: str, message: bytes) -> bytes | Later:
         service = self._services.get(name)
