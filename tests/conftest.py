@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -83,6 +84,38 @@ def _descriptors() -> set[str]:
         if target.startswith(("socket:", "anon_inode:", "pipe:")):
             found.add(f"{name} {target}")
     return found
+
+
+@pytest.fixture
+def another_user() -> Iterator[Callable[[Path], None]]:
+    """Listen on a Unix socket as another user, whom nobody may tell anything."""
+    if os.getuid() != 0:
+        pytest.skip("taking another user's place needs root")
+    started = []
+
+    def listen(path: Path) -> None:
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+            ready, says = os.pipe()
+            pid = os.fork()
+            if pid == 0:
+                told = 0
+                try:
+                    os.setuid(65534)
+                    listener.listen()  # whoever does this is the one at the other end
+                    os.write(says, b"x")
+                    listener.settimeout(20)
+                    told = len(listener.accept()[0].recv(100))
+                finally:
+                    os._exit(told)
+        started.append(pid)
+        os.read(ready, 1)
+        os.close(ready)
+        os.close(says)
+
+    yield listen
+    told = [os.waitpid(pid, 0)[1] for pid in started]
+    assert told == [0] * len(started), "it was told something"
 
 
 @pytest.fixture

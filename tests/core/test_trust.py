@@ -10,7 +10,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -121,6 +121,14 @@ def test_another_user_is_refused_on_the_unix_socket(cluster: holdfast.LocalClust
     )
     assert subprocess.run([sys.executable, "-c", code], check=True).returncode == 0
     wait_for_log(cluster, "belongs to user 65534")
+
+
+def test_a_unix_socket_of_another_user_is_refused_by_the_client(
+    another_user: Callable[[Path], None], tmp_path: Path
+) -> None:
+    another_user(tmp_path / "socket")
+    with pytest.raises(errors.Refused, match="belongs to user 65534"):
+        _core.Client(os.urandom(32)).get(f"unix:{tmp_path}/socket", b"key")
 
 
 def test_a_key_that_others_can_read_is_refused(cluster: holdfast.LocalCluster) -> None:
