@@ -6,6 +6,16 @@
 #include "files/tree.hpp"
 
 namespace holdfast {
+namespace {
+
+// How many bytes of a file of that size are asked for.
+std::uint64_t bytes_of(const TreeOrder& order, std::uint64_t size) {
+    if (order.kind == TreeOrder::Kind::File) return size;
+    std::uint64_t start = order.part * kPartBytes;
+    return start < size ? std::min(size - start, kPartBytes) : 0;
+}
+
+}  // namespace
 
 Result<Tree::Way> Tree::way(const TreeOrder& order) {
     Way found{presence_.placement(), {}, 0};
@@ -115,7 +125,7 @@ Result<Document> Tree::receive(const Asked& asked, const TreeOrder& order, Seen&
     if (!reply.ok()) return reply.take_status();
     const Attributes& attributes = reply->attributes;
     std::uint64_t size = exchange->reply().body_bytes;
-    if (order.kind == TreeOrder::Kind::File && size != attributes.size)
+    if (order.kind != TreeOrder::Kind::Listing && size != bytes_of(order, attributes.size))
         return Status(Code::Damaged, "its bytes are not as many as it has", asked.address);
     std::uint32_t listing_crc =
         order.kind == TreeOrder::Kind::Listing ? exchange->reply().body_crc : 0;

@@ -94,7 +94,8 @@ enum hf_seen hf_look_at(const struct hf_reply* reply, size_t got, const struct h
     if (got < HF_HEADER) return HF_INCOMPLETE;
     size_t meta = take(head + kMetaAt, 4), body = take(head + kBodyAt, 8);
     if (memcmp(head, kMagic, sizeof kMagic) != 0 || head[4] != kVersion ||
-        (take(head + kFlagsAt, 2) & kReply) == 0 || take(head + kRequestAt, 8) != request->request)
+        (take(head + kFlagsAt, 2) & kReply) == 0 || head[kOpAt] != request->bytes[kOpAt] ||
+        take(head + kRequestAt, 8) != request->request)
         return HF_MALFORMED;
     bool success = take(head + kStatusAt, 2) == 0;
     if (meta > HF_MOST_META || body != 0) return HF_MALFORMED;

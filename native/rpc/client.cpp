@@ -214,7 +214,7 @@ Exchange::~Exchange() {
 
 Status Exchange::send_question(const Question& question) {
     Header header;
-    header.op = question.op;
+    header.op = op_ = question.op;
     header.request = request_ = client_->next_request_++;
     header.flags = question.flags;
     header.body_bytes = question.body.size() + question.announced_bytes;
@@ -279,7 +279,7 @@ Status Exchange::read_reply(const Question* question) {
     if (Status status = fetch(kHeaderBytes); !status.ok()) return status;
     auto header = decode_header(bytes);
     if (!header.ok()) return header.take_status();
-    if (!header->has(kReply) || header->request != request_)
+    if (!header->has(kReply) || header->op != op_ || header->request != request_)
         return Status(Code::Damaged, "malformed frame: not the reply to this request");
     reply_ = *header;
     ahead_.at = kHeaderBytes;

@@ -97,7 +97,8 @@ class Exchange {
     std::string address_;
     Channel channel_;
     Patience patience_;
-    std::uint64_t request_ = 0;  // its number, which the reply must bear
+    Op op_ = Op::Get;            // of the request; the reply must bear both
+    std::uint64_t request_ = 0;  // its number
     Header reply_;
     std::string meta_;
     Fd descriptor_;
