@@ -112,8 +112,10 @@ void bind_requests(nb::class_<Agent>& agent) {
             [](Agent& self, const std::string& address, const std::string& service,
                const std::string& method, const nb::bytes& message, double deadline) {
                 std::string body = as_string(message);
-                Question question{
-                    .op = Op::Call, .meta = CallMessage{service, method}.encode(), .body = body};
+                Question question{.op = Op::Call,
+                                  .meta = CallMessage{service, method}.encode(),
+                                  .body = body,
+                                  .to_the_dead = true};
                 auto reply = unlocked([&] {
                     return self.peers().ask_text(address, question, as_duration(deadline));
                 });

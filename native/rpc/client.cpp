@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "base/crc32c.hpp"
@@ -68,7 +69,7 @@ void Client::abandon_after_fork() {
     for (auto& [address, connections] : idle_)
         for (auto& idle : connections) std::move(idle.channel).take().release();
     idle_.clear();
-    for (int fd : open_) ::close(fd);
+    for (auto& [fd, address] : open_) ::close(fd);
     open_.clear();
 }
 
@@ -135,19 +136,36 @@ void Client::close_idle() {
 void Client::close() {
     std::lock_guard lock(mutex_);
     closed_ = true;
-    for (int fd : open_) ::shutdown(fd, SHUT_RDWR);
+    for (auto& [fd, address] : open_) ::shutdown(fd, SHUT_RDWR);
 }
 
-Result<Channel> Client::dial(const Address& address, Duration patience) {
+void Client::set_live(const std::vector<std::string>& addresses) {
+    std::set<std::string, std::less<>> live(addresses.begin(), addresses.end());
+    std::lock_guard lock(mutex_);
+    for (auto& now : live) dead_.erase(now);
+    auto died = [&](const std::string& address) {
+        return live_.contains(address) && !live.contains(address);
+    };
+    std::copy_if(live_.begin(), live_.end(), std::inserter(dead_, dead_.end()), died);
+    for (auto& [fd, address] : open_)
+        if (died(address)) ::shutdown(fd, SHUT_RDWR);
+    live_ = std::move(live);
+}
+
+Result<Channel> Client::dial(const std::string& text, Duration patience, bool to_the_dead) {
+    auto address = Address::parse(text);
+    if (!address.ok()) return address.take_status();
     std::unique_lock lock(mutex_);
     if (closed_) return Status(Code::Unavailable, "this side is stopping");
-    auto channel = Channel::open(address);
+    if (!to_the_dead && dead_.contains(text))
+        return Status(Code::Unavailable, "all agree that it is dead");
+    auto channel = Channel::open(*address);
     if (!channel.ok()) return channel;
     channel->look_for(looks_for_);
     // Before it connects: a fork or close() in the middle must know of it.
-    open_.insert(channel->fd());
+    open_.emplace(channel->fd(), text);
     lock.unlock();
-    if (Status status = channel->connect(address, job_key_, patience); !status.ok()) {
+    if (Status status = channel->connect(*address, job_key_, patience); !status.ok()) {
         discard(std::move(*channel));
         return status;
     }
@@ -171,9 +189,8 @@ Result<Exchange> Client::ask(const std::string& address, const Question& questio
             return exchange;
         forget(address);
     }
-    auto parsed = Address::parse(address);
-    if (!parsed.ok()) return parsed.take_status();
-    auto channel = dial(*parsed, question.lives ? std::min(question.silence, patience) : patience);
+    auto channel = dial(address, question.lives ? std::min(question.silence, patience) : patience,
+                        question.to_the_dead);
     if (!channel.ok()) return channel.take_status().located(address);
     return attempt(address, question, patience, std::move(*channel));
 }
@@ -303,7 +320,9 @@ Status Exchange::read_reply(const Question* question) {
         return Status(Code::Busy,
                       "this process has too many open files to be passed one; close some");
     // Who answered has what it sends.
-    patience_ = Patience(watched ? std::min(question->silence, patience_.stall) : patience_.stall);
+    patience_ =
+        Patience(watched && !question->head_only ? std::min(question->silence, patience_.stall)
+                                                 : patience_.stall);
     patience_.allow(reply_.body_bytes);
     return {};
 }

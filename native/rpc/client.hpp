@@ -35,10 +35,12 @@ struct Question {
     std::uint64_t announced_bytes = 0;     // with kAskFirst: the size of the body to come
     bool in_pieces = false;                // the reply's body will go into a sink
     std::function<void()> meanwhile = {};  // done while the other side works on it
+    bool to_the_dead = false;              // also to an agent whose death is agreed: it may be back
     // For answers that may take their time. After each `silence` of the other side it is asked
     // whether that one lives; if not, the wait ends before the patience does.
     Duration silence = {};
     std::function<bool()> lives = {};
+    bool head_only = false;  // the body of the answer may be silent as long as the patience
 };
 
 // One request on one connection, from the first reply to the end of its body.
@@ -123,6 +125,10 @@ class Client {
     Result<std::string> ask_text(const std::string& address, const Question& question,
                                  Duration patience);
 
+    // Who lives. Whoever did before and does not any more is dead: what was asked of it ends as
+    // Unavailable, however long its sockets stay open, and so does what is asked of it from now on.
+    void set_live(const std::vector<std::string>& addresses);
+
     // Closes the connections that are idle.
     void close_idle();
 
@@ -139,7 +145,7 @@ class Client {
 
     Result<Exchange> attempt(const std::string& address, const Question& question,
                              Duration patience, Channel channel);
-    Result<Channel> dial(const Address& address, Duration patience);
+    Result<Channel> dial(const std::string& address, Duration patience, bool to_the_dead);
     void give_back(const std::string& address, Channel channel);
     void discard(Channel channel);
     std::optional<Channel> take_idle(const std::string& address);
@@ -151,7 +157,9 @@ class Client {
     const Duration looks_for_;
     std::mutex mutex_;
     std::map<std::string, std::vector<Idle>, std::less<>> idle_;
-    std::set<int> open_;  // every connection, idle or not: a forked child closes its copies
+    // Every connection, idle or not, and where it leads: a forked child closes its copies.
+    std::map<int, std::string> open_;
+    std::set<std::string, std::less<>> live_, dead_;  // as far as anybody said
     TimePoint last_sweep_ = Clock::now();
     bool closed_ = false;
     std::atomic<std::uint64_t> next_request_{1};

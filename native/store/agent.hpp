@@ -55,6 +55,7 @@ class Agent {
                        std::vector<std::string> addresses, std::uint64_t identity,
                        std::vector<std::string> racks = {},
                        std::optional<Ring> with_lost = std::nullopt) {
+        peers_.set_live(addresses);
         presence_.set_placement(std::move(ring), std::move(numbers), std::move(addresses), identity,
                                 std::move(racks), std::move(with_lost));
         store_->place(presence_.placement());

@@ -227,9 +227,10 @@ Operations::Outcome Operations::probe(Request& request) {
                         ProbeMessage direct = message;
                         direct.target.clear();
                         // Whoever asked us must hear our answer before its own patience ends.
-                        auto exchange =
-                            peers_.ask(message.target, {.op = Op::Probe, .meta = direct.encode()},
-                                       body.patience() * 3 / 4);
+                        auto exchange = peers_.ask(
+                            message.target,
+                            {.op = Op::Probe, .meta = direct.encode(), .to_the_dead = true},
+                            body.patience() * 3 / 4);
                         if (!exchange.ok()) return exchange.take_status();
                         Answer relayed;
                         relayed.meta = exchange->meta();

@@ -46,13 +46,25 @@ Status Remote::put(const std::vector<std::string>& addresses,
 Result<Exchange> Remote::get(const std::string& address, const GetMessage& message, bool descriptor,
                              Duration patience) {
     std::uint16_t flags = descriptor ? kDescriptor : 0;
-    return client_.ask(address, {.op = Op::Get, .flags = flags, .meta = message.encode()},
+    return ask_watched(address, {.op = Op::Get, .flags = flags, .meta = message.encode()},
                        patience);
+}
+
+Result<Exchange> Remote::ask_watched(const std::string& address, Question question,
+                                     Duration patience) {
+    question.silence = kLongestSilence;
+    question.head_only = true;
+    question.lives = [&] {
+        return client_
+            .ask(address, {.op = Op::Probe, .meta = ProbeMessage().encode()}, kLongestSilence)
+            .ok();
+    };
+    return client_.ask(address, question, patience);
 }
 
 Result<Exchange> Remote::read(const std::string& address, const FileOrder& order,
                               Duration patience) {
-    return client_.ask(address, {.op = Op::Read, .meta = order.encode()}, patience);
+    return ask_watched(address, {.op = Op::Read, .meta = order.encode()}, patience);
 }
 
 Result<Exchange> Remote::open_file(const std::string& address, const OpenMessage& message,

@@ -55,12 +55,17 @@ class Remote {
     Client& client() { return client_; }
 
   private:
+    // An agent that was stopped, or killed while its storage hangs, keeps its connections open: one
+    // that is silent for long is asked for a sign of life, and nobody waits for it any longer
+    // without one.
+    Result<Exchange> ask_watched(const std::string& address, Question question, Duration patience);
     Result<ObjectInfo> ask_info(Op op, const std::string& address, std::string meta,
                                 Duration patience);
 
     // A program has nothing else to do until the reply is there. Small ones come within this time,
     // and of a request that takes long it is a small part.
     static constexpr auto kLooksFor = std::chrono::microseconds(50);
+    static constexpr auto kLongestSilence = std::chrono::seconds(1);
     Client client_;
 };
 

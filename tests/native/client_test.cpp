@@ -186,3 +186,29 @@ TEST_CASE("close() ends those who wait") {
     CHECK(Clock::now() - before < kPatience / 2);
     closer.join();
 }
+
+TEST_CASE("what was asked of an agent ends when it is dead, though its sockets stay open") {
+    auto listener = listen_on(*Address::parse("tcp:127.0.0.1:0"));  // and nobody accepts
+    REQUIRE(listener.ok());
+    std::string address = Address::of(*listener)->text;
+    Client client(kKey);
+    client.set_live({address, "tcp:127.0.0.1:1"});
+    std::thread death([&] {
+        std::this_thread::sleep_for(50ms);
+        client.set_live({"tcp:127.0.0.1:1"});
+    });
+    Question question{.op = Op::Stat, .meta = KeyMessage{"key"}.encode()};
+    TimePoint begin = Clock::now();
+    auto answer = client.ask(address, question, kPatience);
+    death.join();
+    CHECK(answer.status().code() == Code::Unavailable);
+    // And nobody begins to wait for it, but who wants to know whether it is back.
+    answer = client.ask(address, question, kPatience);
+    CHECK(answer.status().code() == Code::Unavailable);
+    CHECK(Clock::now() - begin < kPatience);
+    question.to_the_dead = true;
+    CHECK(client.ask(address, question, 50ms).status().code() == Code::DeadlineMissed);
+    client.set_live({address});
+    question.to_the_dead = false;
+    CHECK(client.ask(address, question, 50ms).status().code() == Code::DeadlineMissed);
+}
