@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -15,6 +16,7 @@ import pytest
 
 import holdfast
 from holdfast.cluster import storage as storages
+from holdfast.cluster.events import line
 from holdfast.cluster.storage import Storage
 
 # Programs under mpiexec start MPI; pytest itself only uses what needs none.
@@ -27,6 +29,31 @@ hypothesis.settings.load_profile("untimed")
 
 #: Short, so that tests of silence are quick; long enough for a busy machine.
 DEADLINE = "1 s"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let the report of a test that fails tell what the agents of its local clusters remember."""
+    report = yield
+    if report.when == "call" and report.failed and call.excinfo is not None:
+        for cluster in _clusters(item, call.excinfo):
+            with contextlib.suppress(holdfast.HoldfastError):
+                lines = "\n".join(map(line, cluster.story()))
+                report.sections.append(("story", lines or "the agents told nothing"))
+    return report
+
+
+def _clusters(
+    item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]
+) -> list[holdfast.LocalCluster]:
+    """Return the clusters of fixtures, which still stand, and those that the test itself made."""
+    found = [*getattr(item, "funcargs", {}).values()]
+    for entry in failure.traceback:
+        found += entry.locals.values()
+    clusters = (one for one in found if isinstance(one, holdfast.LocalCluster))
+    return list({id(one): one for one in clusters}.values())
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -84,8 +84,10 @@ Result<Document> Tree::ask(const Asked& asked, const TreeOrder& order) {
     TimePoint end = Clock::now() + asked.left;
     for (bool again = false;; again = true) {
         Seen seen;
+        Wait wait(incidents_, "climb", order.path, asked.address, end - Clock::now());
         auto document =
             receive({asked.member, asked.address, end - Clock::now(), asked.time}, order, seen);
+        wait.ended(document);
         if (document.ok()) return document;
         const Status& status = document.status();
         // A body that breaks off: whether its sender lives, a second request tells at once. Bytes
@@ -94,7 +96,8 @@ Result<Document> Tree::ask(const Asked& asked, const TreeOrder& order) {
             seen.began && (status.code() == Code::Unavailable || status.code() == Code::Damaged);
         if (retry && !again && Clock::now() < end) continue;
         // Not for what took longer than anybody had, nor if it is only slow.
-        if (is_failure(status) && Clock::now() < end && !seen.lives) failed(asked.member);
+        if (is_failure(status) && Clock::now() < end && !seen.lives)
+            failed(asked.member, order.path, status);
         return document;
     }
 }
@@ -170,13 +173,13 @@ bool Tree::lives(std::uint64_t member, const std::string& address, Duration wait
     return peers_.ask(address, {.op = Op::Probe, .meta = probe.encode()}, wait).ok();
 }
 
-void Tree::failed(std::uint64_t member) {
+void Tree::failed(std::uint64_t member, const std::string& path, const Status& status) {
     ++counters_.failures;
     {
         std::lock_guard lock(mutex_);
         trust_.failed(member, false, Clock::now());
     }
-    events_.push(event::Doubted{member});
+    events_.push(event::Doubted{member, path, status});
 }
 
 }  // namespace holdfast

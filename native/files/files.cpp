@@ -33,8 +33,8 @@ Answer with_attributes(const Attributes& attributes) {
 
 }  // namespace
 
-Files::Files(Store& store, Presence& presence, Pool& pool)
-    : store_(store), presence_(presence), fills_(store, pool, lane::kFill) {
+Files::Files(Store& store, Presence& presence, Incidents& incidents, Pool& pool)
+    : store_(store), presence_(presence), incidents_(incidents), fills_(store, pool, lane::kFill) {
     store_.watch_dropped([this](const std::string& key) { learn(key); });
 }
 
@@ -48,11 +48,15 @@ std::variant<Answer, Blocking> Files::read(const Request& request) {
     if (copy && copy->object->tier == Tier::Memory && open(*copy)) return serve(std::move(*copy));
     // Those on the disk are not held up by misses.
     bool on_disk = copy && copy->object->tier == Tier::Disk;
-    return Blocking{on_disk ? lane::kDisk : lane::kOpen, [this, order = *order](Body& body) {
-                        auto stored = known(order);
-                        if (stored && open(*stored)) return serve(std::move(*stored));
-                        return fetch_and_serve(order, body.patience());
-                    }};
+    return Blocking{
+        on_disk ? lane::kDisk : lane::kOpen, [this, order = *order](Body& body) {
+            Wait wait(incidents_, "read", order.path, "", body.patience(), body.arrived());
+            auto stored = known(order);
+            Answer answer = stored && open(*stored) ? serve(std::move(*stored))
+                                                    : fetch_and_serve(order, body.patience());
+            wait.ended(answer.status);
+            return answer;
+        }};
 }
 
 std::variant<Answer, Blocking> Files::attributes(const Request& request) {

@@ -16,6 +16,7 @@
 #include "files/refreshes.hpp"
 #include "rpc/client.hpp"
 #include "rpc/handler.hpp"
+#include "rpc/incidents.hpp"
 #include "rpc/pool.hpp"
 #include "store/presence.hpp"
 #include "store/store.hpp"
@@ -35,7 +36,7 @@ enum class Young { Read, LeftAlone };
 
 class Files {
   public:
-    Files(Store& store, Presence& presence, Pool& pool);
+    Files(Store& store, Presence& presence, Incidents& incidents, Pool& pool);
 
     std::variant<Answer, Blocking> read(const Request& request);
     std::variant<Answer, Blocking> attributes(const Request& request);
@@ -111,6 +112,7 @@ class Files {
 
     Store& store_;
     Presence& presence_;
+    Incidents& incidents_;
     Fills fills_;
     Catalog catalog_, broadcast_;
     Excluded excluded_;

@@ -86,8 +86,11 @@ std::variant<Answer, Blocking> Opening::handle(const Request& request) {
         if (auto answer = serve()) return std::move(*answer);
     }
     auto fetch = [this, look, message = std::move(*message)](Body& body) {
+        Wait wait(incidents_, "open", message.order.path, "", body.patience(), body.arrived());
         if (look) look();
-        return pass(message.order, join(message, body.patience()));
+        Answer answer = pass(message.order, join(message, body.patience()));
+        wait.ended(answer.status);
+        return answer;
     };
     return Blocking{lane::kFetch, std::move(fetch), true};
 }
@@ -119,14 +122,14 @@ std::variant<Answer, Blocking> Opening::leave(const Request& request) {
                             return {};
                         }};
     return Blocking{lane::kLeave, [this, path = message->path](Body& body) -> Answer {
-                        for (auto& key : files_.leave(path)) tell_all(key, body.patience());
+                        for (auto& key : files_.leave(path)) tell_all(path, key, body.patience());
                         return {};
                     }};
 }
 
 // Those who do not hear it now hear of it when they compare what was dropped. Until then their
 // programs may open copies by name, as long as they believe that their agent lives.
-void Opening::tell_all(const std::string& key, Duration patience) {
+void Opening::tell_all(const std::string& path, const std::string& key, Duration patience) {
     PlacementPtr placement = presence_.placement();
     if (!placement) return;
     // What is left is for those who do not answer.
@@ -149,11 +152,13 @@ void Opening::tell_all(const std::string& key, Duration patience) {
                 all = false;
                 continue;
             }
+            Wait waiting(incidents_, "leave", path, placement->addresses[node], wait);
             auto told =
                 peers_.ask(placement->addresses[node], {.op = Op::Leave, .meta = meta}, wait);
+            waiting.ended(told);
             if (told.ok()) continue;
             all = false;
-            if (is_failure(told.status())) failed(member, told.status());
+            if (is_failure(told.status())) failed(member, path, told.status());
         }
     };
     std::vector<std::thread> others;
@@ -173,13 +178,19 @@ void Opening::tell_all(const std::string& key, Duration patience) {
 // ---- our own ---------------------------------------------------------------------------------
 
 Result<Passed> Opening::local(const FileOrder& order, Duration patience, Fetch& own) {
+    Wait wait(incidents_, "fill", order.path, "", patience);
     auto copy = files_.fetch(order, patience);
-    if (!copy.ok()) return copy.take_status();
+    if (!copy.ok()) {
+        wait.ended(copy);
+        return copy.take_status();
+    }
     {
         std::lock_guard lock(mutex_);
         own.growing = copy->growing;
     }
-    return when_whole(std::move(*copy), patience);
+    auto passed = when_whole(std::move(*copy), patience);
+    wait.ended(passed);
+    return passed;
 }
 
 Result<Passed> Opening::when_whole(FileCopy copy, Duration patience) {
@@ -296,7 +307,13 @@ Result<Passed> Opening::fetch(const Owner& owner, const FileOrder& order, Durati
     bool whole_wait = owner.deadline <= left;
     for (bool again = false;; again = true) {
         bool began = false;
-        auto passed = receive(owner, order, std::min(owner.deadline, left), own, began);
+        Duration wait = std::min(owner.deadline, left);
+        Wait waiting(incidents_, "fetch", order.path, owner.address, wait);
+        auto passed = receive(owner, order, wait, own, began);
+        if (passed.ok())
+            waiting.ended(Status(), passed->attributes.size);
+        else
+            waiting.ended(passed);
         if (passed.ok()) return passed;
         const Status& status = passed.status();
         // A body that breaks off: it died, or its fill failed. Whether it lives, a second request
@@ -306,7 +323,7 @@ Result<Passed> Opening::fetch(const Owner& owner, const FileOrder& order, Durati
         if (broke_off) return not_cached(order.path, "breaks off in the middle");
         if (status.code() == Code::Full) return files_.left_to_source(status);
         if (is_failure(status) && (whole_wait || status.code() != Code::DeadlineMissed))
-            failed(owner.member, status);
+            failed(owner.member, order.path, status);
         return passed;
     }
 }
@@ -349,13 +366,13 @@ void Opening::answered(std::uint64_t member, Duration first_byte) {
     trust_.answered(member, first_byte);
 }
 
-void Opening::failed(std::uint64_t member, const Status& status) {
+void Opening::failed(std::uint64_t member, const std::string& path, const Status& status) {
     ++counters_.failures;
     {
         std::lock_guard lock(mutex_);
         trust_.failed(member, status.code() == Code::DeadlineMissed, Clock::now());
     }
-    events_.push(event::Doubted{member});
+    events_.push(event::Doubted{member, path, status});
 }
 
 }  // namespace holdfast

@@ -30,6 +30,7 @@
 #include "rpc/client.hpp"
 #include "rpc/events.hpp"
 #include "rpc/handler.hpp"
+#include "rpc/incidents.hpp"
 #include "store/presence.hpp"
 #include "store/store.hpp"
 
@@ -50,8 +51,14 @@ struct OpeningCounters {
 
 class Opening {
   public:
-    Opening(Store& store, Files& files, Client& peers, Presence& presence, Events& events)
-        : store_(store), files_(files), peers_(peers), presence_(presence), events_(events) {}
+    Opening(Store& store, Files& files, Client& peers, Presence& presence, Events& events,
+            Incidents& incidents)
+        : store_(store),
+          files_(files),
+          peers_(peers),
+          presence_(presence),
+          events_(events),
+          incidents_(incidents) {}
 
     ~Opening() { files_.catalog().watch({}); }
 
@@ -85,15 +92,16 @@ class Opening {
     Result<Passed> fetch(const Owner& owner, const FileOrder& order, Duration left, Fetch& own);
     Result<Passed> receive(const Owner& owner, const FileOrder& order, Duration wait, Fetch& own,
                            bool& began);
-    void tell_all(const std::string& key, Duration patience);
+    void tell_all(const std::string& path, const std::string& key, Duration patience);
     void answered(std::uint64_t member, Duration first_byte);
-    void failed(std::uint64_t member, const Status& status);
+    void failed(std::uint64_t member, const std::string& path, const Status& status);
 
     Store& store_;
     Files& files_;
     Client& peers_;
     Presence& presence_;
     Events& events_;
+    Incidents& incidents_;
     std::unique_ptr<AttributeTable> table_;
     OpeningCounters counters_;
 

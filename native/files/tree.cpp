@@ -57,7 +57,9 @@ std::variant<Answer, Blocking> Tree::handle(const Request& request) {
     std::size_t lane = lane::kTree + path->level;
     auto climb = [this, order = *order, path = *path, pass](Body& body) -> Answer {
         if (auto document = known(order, pass)) return serve(*document, pass);
+        Wait wait(incidents_, "tree", order.path, "", body.patience(), body.arrived());
         auto document = fetch(order, path, less_margin(body.patience()));
+        wait.ended(document);
         return document.ok() ? serve(*document, pass) : document.take_status();
     };
     return Blocking{lane, std::move(climb)};

@@ -54,12 +54,14 @@ struct TreeCounters {
 
 class Tree {
   public:
-    Tree(Store& store, Files& files, Client& peers, Presence& presence, Events& events)
+    Tree(Store& store, Files& files, Client& peers, Presence& presence, Events& events,
+         Incidents& incidents)
         : store_(store),
           files_(files),
           peers_(peers),
           presence_(presence),
           events_(events),
+          incidents_(incidents),
           head_(store, files) {}
 
     void set(const TreeSettings& settings);
@@ -112,13 +114,14 @@ class Tree {
     Result<Document> receive(const Asked& asked, const TreeOrder& order, Seen& seen);
     bool lives(std::uint64_t member, const std::string& address, Duration wait);
     bool keeps(const TreeOrder& order, std::uint64_t size);
-    void failed(std::uint64_t member);
+    void failed(std::uint64_t member, const std::string& path, const Status& status);
 
     Store& store_;
     Files& files_;
     Client& peers_;
     Presence& presence_;
     Events& events_;
+    Incidents& incidents_;
     Head head_;
     Joining joining_;
     TreeCounters counters_;

@@ -6,6 +6,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <array>
+
 #include "python/bind.hpp"
 #include "python/convert.hpp"
 #include "python/raise.hpp"
@@ -31,7 +33,20 @@ struct AsTuple {
         return nb::make_tuple("pulled", one.ticket, one.size);
     }
     nb::tuple operator()(const event::Doubted& one) const {
-        return nb::make_tuple("doubted", one.member);
+        return nb::make_tuple("doubted", one.member, text_of(one.path), name_of(one.status.code()),
+                              text_of(one.status.message()));
+    }
+    nb::tuple operator()(const event::Incident& one) const {
+        constexpr std::array<const char*, event::Incident::kKinds> kinds{"waited", "refused",
+                                                                         "damaged", "condemned"};
+        auto seconds = [](auto duration) {
+            return std::chrono::duration<double>(duration).count();
+        };
+        return nb::make_tuple("incident", kinds.at(one.kind), text_of(one.what), text_of(one.about),
+                              one.with, seconds(one.waited), seconds(one.patience),
+                              one.status.ok() ? "" : name_of(one.status.code()),
+                              text_of(one.status.message()), seconds(one.ended.time_since_epoch()),
+                              one.left_out);
     }
     nb::tuple operator()(const event::Failed& one) const {
         return nb::make_tuple("failed", one.ticket, name_of(one.status.code()),
@@ -142,11 +157,17 @@ void bind_requests(nb::class_<Agent>& agent) {
                     "bytes] | tuple[typing.Literal['heard'], int, int, bytes] | "
                     "tuple[typing.Literal['reply'], int, bytes] | "
                     "tuple[typing.Literal['pulled'], int, int] | "
-                    "tuple[typing.Literal['doubted'], int] | "
+                    "tuple[typing.Literal['doubted'], int, str, str, str] | "
+                    "tuple[typing.Literal['incident'], str, str, str, str, float, float, str, str, "
+                    "float, int] | "
                     "tuple[typing.Literal['failed'], int, str, str] | None"),
             "What happened next, or None:\n\n"
             "answered, ticket, age of its Python loop in ms, identity of its view, news;\n"
             "heard, identity, number of the sender, news: a probe that tells us something;\n"
             "reply, ticket, message; pulled, ticket, size; doubted, number of a member that failed "
-            "us; failed, ticket, name of the error, text.");
+            "us, path, name of the error, text;\n"
+            "incident, kind, what was asked for, key or path, address of the other agent, seconds "
+            "it took, its deadline, name of the error or nothing, text, when it ended by the boot "
+            "clock, how many of its kind were left out before it; failed, ticket, name of the "
+            "error, text.");
 }

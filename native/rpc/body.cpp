@@ -19,10 +19,11 @@ Duration stall_of(const Header& request) {
 
 }  // namespace
 
-Body::Body(Channel channel, const Header& request, std::string ahead)
+Body::Body(Channel channel, const Header& request, std::string ahead, TimePoint arrived)
     : channel_(std::move(channel)),
       request_(request),
       ahead_(std::move(ahead)),
+      arrived_(arrived),
       left_(request.body_bytes),
       patience_(stall_of(request)),
       // A sender who asked first sends nothing until it is told to.

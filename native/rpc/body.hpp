@@ -11,11 +11,13 @@ namespace holdfast {
 class Body {
   public:
     // `ahead` has been read from the connection already.
-    Body(Channel channel, const Header& request, std::string ahead);
+    Body(Channel channel, const Header& request, std::string ahead, TimePoint arrived);
 
     std::uint64_t size() const { return request_.body_bytes; }
     std::uint64_t left() const { return left_; }
     Duration patience() const { return patience_.stall; }
+    // When the request came, which may have waited for a thread since.
+    TimePoint arrived() const { return arrived_; }
 
     // Tells a sender who asked first that the body may come.
     Status go_on();
@@ -38,6 +40,7 @@ class Body {
     Channel channel_;
     Header request_;
     std::string ahead_;
+    TimePoint arrived_;
     std::uint64_t left_;
     Patience patience_;
     bool at_end_;

@@ -129,7 +129,7 @@ Body Connection::lend_body() {
         ::fcntl(fd_.get(), F_SETFL, 0);  // blocking, with the time-outs of a Channel
     std::string ahead(input_.data(), input_end_);
     input_end_ = 0;
-    return Body(Channel(std::move(fd_)), header_, std::move(ahead));
+    return Body(Channel(std::move(fd_)), header_, std::move(ahead), last_active_);
 }
 
 void Connection::take_back(Body& body) {

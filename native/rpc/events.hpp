@@ -10,6 +10,7 @@
 #include <string>
 #include <variant>
 
+#include "base/clock.hpp"
 #include "base/fd.hpp"
 #include "base/status.hpp"
 
@@ -38,6 +39,22 @@ struct Pulled {
 };
 struct Doubted {  // it failed a program of this node that wanted a file
     std::uint64_t member = 0;
+    std::string path;
+    Status status;
+};
+struct Incident {  // for the story; rpc/incidents.hpp
+    enum Kind : std::uint8_t { Waited, Refused, Lost, Condemned };
+    static constexpr std::size_t kKinds = 4;
+
+    Kind kind = Waited;
+    std::string what;   // was asked for, or the tier
+    std::string about;  // key or path
+    std::string with;   // address of another agent, if it was one
+    Status status;      // how it ended, or why
+    Duration waited{};
+    Duration patience{};
+    BootTime ended{};
+    std::uint64_t left_out = 0;  // of the same kind, before this one
 };
 struct Failed {
     std::uint64_t ticket = 0;
@@ -46,7 +63,7 @@ struct Failed {
 }  // namespace event
 
 using Event = std::variant<event::Answered, event::Heard, event::Reply, event::Pulled,
-                           event::Doubted, event::Failed>;
+                           event::Doubted, event::Incident, event::Failed>;
 
 class Events {
   public:

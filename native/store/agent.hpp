@@ -4,11 +4,13 @@
 #include <sys/epoll.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "rpc/calls.hpp"
 #include "rpc/client.hpp"
 #include "rpc/events.hpp"
+#include "rpc/incidents.hpp"
 #include "rpc/server.hpp"
 #include "store/operations.hpp"
 #include "store/requests.hpp"
@@ -74,12 +76,14 @@ class Agent {
         : store_(std::move(store)),
           peers_(options.job_key),
           presence_(events_),
-          operations_(*store_, peers_, calls_, presence_, events_),
+          incidents_(events_),
+          operations_(*store_, peers_, calls_, presence_, events_, incidents_),
           server_(operations_,
                   {.job_key = options.job_key, .lanes = lane::kCount, .disk_lane = lane::kDisk}),
-          requests_(operations_, peers_, presence_, events_, server_.pool()),
-          scrub_(*store_, options.scrub_rate),
+          requests_(operations_, peers_, presence_, events_, incidents_, server_.pool()),
           ready_(::epoll_create1(EPOLL_CLOEXEC)) {
+        store_->tell(incidents_);
+        scrub_.emplace(*store_, options.scrub_rate);
         operations_.use_pool(server_.pool());
         for (int fd : {calls_.fd(), events_.fd()}) {
             epoll_event event{EPOLLIN, {.fd = fd}};
@@ -92,10 +96,11 @@ class Agent {
     Calls calls_;
     Events events_;
     Presence presence_;
+    Incidents incidents_;
     Operations operations_;
     Server server_;
     Requests requests_;
-    Scrub scrub_;
+    std::optional<Scrub> scrub_;
     Fd ready_;
 };
 

@@ -87,6 +87,7 @@ bool Store::lose(const ObjectPtr& object, const std::string& why) {
     }
     if (watch_lost_) watch_lost_();
     log_warning("lost the copy of '" + object->key + "': " + why);
+    note(event::Incident::Lost, object->tier, object->key, why);
     remove_file(*object);
     return true;
 }
@@ -105,10 +106,21 @@ bool Store::write_failed(Tier which, int error) {
     // Somebody else may have taken what is ours by our capacity, and may give it back.
     if (error == ENOSPC || error == EDQUOT) state.full_until = Clock::now() + kFullFor;
     if (!of_medium(error)) return false;
-    if (++state.write_failures == kMostFailures && !state.condemned.exchange(true))
+    if (++state.write_failures == kMostFailures && !state.condemned.exchange(true)) {
         log_warning(std::string("the disk tier cannot be written (") + std::strerror(error) +
                     "); what belongs there lies in memory from now on");
+        note(event::Incident::Condemned, which, "",
+             std::string("it cannot be written: ") + std::strerror(error));
+    }
     return true;
+}
+
+void Store::note(event::Incident::Kind kind, Tier which, const std::string& key, std::string why) {
+    if (incidents_ == nullptr) return;
+    incidents_->note({.kind = kind,
+                      .what = which == Tier::Disk ? "disk" : "memory",
+                      .about = key,
+                      .status = Status(Code::Damaged, std::move(why))});
 }
 
 // Under one lock, so that nobody is told of half of it. The files go as well: programs open copies
@@ -139,6 +151,9 @@ void Store::medium_failed(Tier which, int error) {
     log_warning("the disk tier has failed " + std::to_string(kMostFailures) + " times (" +
                 std::strerror(error) + ") and is given up with " + std::to_string(lost.size()) +
                 " copies; what belongs there lies in memory from now on");
+    note(event::Incident::Condemned, which, "",
+         std::string(std::strerror(error)) + "; " + std::to_string(lost.size()) +
+             " copies are given up");
     for (auto& object : lost) state.directory.remove(object->name);
 }
 

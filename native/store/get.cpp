@@ -56,8 +56,12 @@ Operations::Outcome Operations::get(Request& request) {
     bool whole = message->offset == 0 && message->length >= object->size;
     // Opening a file on a disk, and reading the edges of a range, may block.
     if (!object->in_heap && (object->tier == Tier::Disk || !whole))
-        return Blocking{lane::kDisk, [this, object, message = *message, descriptor](Body&) {
-                            return serve(object, message, descriptor);
+        return Blocking{lane::kDisk, [this, object, message = *message, descriptor](Body& body) {
+                            Wait wait(incidents_, "get", message.key, "", body.patience(),
+                                      body.arrived());
+                            Answer answer = serve(object, message, descriptor);
+                            wait.ended(answer.status);
+                            return answer;
                         }};
     return serve(object, *message, descriptor);
 }

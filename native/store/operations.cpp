@@ -80,10 +80,14 @@ Result<ObjectPtr> Operations::pull_here(const PullMessage& message, Duration pat
     if (ObjectPtr object = store_.find(message.key))
         return compare_there(object, message, patience);
     if (Status gone = store_.absent(message.key); gone.code() == Code::Dropped) return gone;
+    Wait wait(incidents_, "pull", message.key, message.from, patience);
     auto exchange = peers_.ask(
         message.from, {.op = Op::Get, .meta = GetMessage{message.key}.encode(), .in_pieces = true},
         patience);
-    if (!exchange.ok()) return exchange.take_status();
+    if (!exchange.ok()) {
+        wait.ended(exchange);
+        return exchange.take_status();
+    }
     auto theirs = ObjectInfo::decode(exchange->meta());
     if (!theirs.ok()) return theirs.take_status();
     auto writer = store_.create(
@@ -98,6 +102,7 @@ Result<ObjectPtr> Operations::pull_here(const PullMessage& message, Duration pat
         fault_point(Stage::Pull);
         return writer->append(data, size);
     });
+    wait.ended(status, theirs->size);
     if (!status.ok()) {
         // Bad on its way, or bad at its source? That agent looks again and gives up a bad copy.
         if (status.code() == Code::Damaged)
@@ -163,7 +168,11 @@ Answer Operations::about_key(const Request& request) {
     if (request.header.op == Op::Drop) {
         auto message = DropMessage::decode(request.meta);
         if (!message.ok()) return message.take_status();
-        return drop(*message);
+        auto patience = std::chrono::milliseconds(request.header.patience_ms);
+        Wait wait(incidents_, "drop", message->key, "", patience);
+        Status status = drop(*message);
+        wait.ended(status);
+        return status;
     }
     auto message = KeyMessage::decode(request.meta);
     if (!message.ok()) return message.take_status();
@@ -198,19 +207,22 @@ Answer Operations::list(const Request& request) {
 
 Operations::Outcome Operations::call(Request& request) {
     auto message = CallMessage::decode(request.meta);
-    return Blocking{lane::kCall, [this, message = std::move(message)](Body& body) -> Answer {
-                        auto text = body.read_message();
-                        if (!text.ok()) return text.take_status();
-                        if (!message.ok()) return message.status();
-                        auto result = calls_.ask(message->service, message->method,
-                                                 std::move(*text), body.patience());
-                        if (!result.ok()) return result.take_status();
-                        auto reply = std::make_shared<const std::string>(std::move(*result));
-                        Answer answer;
-                        answer.body_crc = crc32c(0, reply->data(), reply->size());
-                        answer.body = HeapSlice{reply, reply->data(), reply->size()};
-                        return answer;
-                    }};
+    return Blocking{
+        lane::kCall, [this, message = std::move(message)](Body& body) -> Answer {
+            auto text = body.read_message();
+            if (!text.ok()) return text.take_status();
+            if (!message.ok()) return message.status();
+            Wait wait(incidents_, "call", message->service, "", body.patience(), body.arrived());
+            auto result =
+                calls_.ask(message->service, message->method, std::move(*text), body.patience());
+            wait.ended(result);
+            if (!result.ok()) return result.take_status();
+            auto reply = std::make_shared<const std::string>(std::move(*result));
+            Answer answer;
+            answer.body_crc = crc32c(0, reply->data(), reply->size());
+            answer.body = HeapSlice{reply, reply->data(), reply->size()};
+            return answer;
+        }};
 }
 
 Operations::Outcome Operations::probe(Request& request) {

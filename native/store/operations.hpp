@@ -25,15 +25,21 @@ struct OperationCounters {
 
 class Operations : public Handler {
   public:
-    Operations(Store& store, Client& peers, Calls& calls, Presence& presence, Events& events)
-        : store_(store), peers_(peers), calls_(calls), presence_(presence), events_(events) {}
+    Operations(Store& store, Client& peers, Calls& calls, Presence& presence, Events& events,
+               Incidents& incidents)
+        : store_(store),
+          peers_(peers),
+          calls_(calls),
+          presence_(presence),
+          events_(events),
+          incidents_(incidents) {}
     // The pool is the server's, which needs this handler first.
     void use_pool(Pool& pool) {
-        files_.emplace(store_, presence_, pool);
+        files_.emplace(store_, presence_, incidents_, pool);
         files_->watch_refreshes(
             [this](const std::string& path) { calls_.tell("files", "refreshed", path); });
-        opening_.emplace(store_, *files_, peers_, presence_, events_);
-        tree_.emplace(store_, *files_, peers_, presence_, events_);
+        opening_.emplace(store_, *files_, peers_, presence_, events_, incidents_);
+        tree_.emplace(store_, *files_, peers_, presence_, events_, incidents_);
         warming_.emplace(*tree_);
     }
 
@@ -79,6 +85,7 @@ class Operations : public Handler {
     Calls& calls_;
     Presence& presence_;
     Events& events_;
+    Incidents& incidents_;
     std::optional<Files> files_;
     std::optional<Opening> opening_;
     std::optional<Tree> tree_;

@@ -42,15 +42,19 @@ Operations::Outcome Operations::put(Request& request) {
         return Answer(Status(Code::BadInput, "a body of this size must be announced first"));
     return Blocking{
         lane, [this, message = std::move(message), streamed](Body& body) -> Answer {
-            Status refused =
-                message.ok() ? fence(message->key, message->owners, message->owners.size(), true)
-                             : message.status();
-            if (refused.ok())
-                return streamed ? put_streamed(*message, body) : put_inline(*message, body);
+            Wait wait(incidents_, "put", message.ok() ? std::string_view(message->key) : "", "",
+                      body.patience(), body.arrived());
+            Answer answer(message.ok()
+                              ? fence(message->key, message->owners, message->owners.size(), true)
+                              : message.status());
+            if (answer.status.ok())
+                answer = streamed ? put_streamed(*message, body) : put_inline(*message, body);
             // A small body is on its way already: read it, so that the sender can go
             // on after the refusal.
-            if (!streamed) (void)body.read_message();
-            return refused;
+            else if (!streamed)
+                (void)body.read_message();
+            wait.ended(answer.status, body.size());
+            return answer;
         }};
 }
 
@@ -64,9 +68,12 @@ Answer Operations::put_inline(const PutMessage& message, Body& body) {
     if (Status status = writer->append(bytes->data(), bytes->size()); !status.ok()) return status;
     if (!message.onward.empty()) {
         fault_point(Stage::Chain);
-        auto reply = peers_.ask(message.onward.front(),
-                                {.op = Op::Put, .meta = onward(message).encode(), .body = *bytes},
-                                patience_onward(message, body));
+        Duration patience = patience_onward(message, body);
+        Wait wait(incidents_, "forward", message.key, message.onward.front(), patience);
+        auto reply =
+            peers_.ask(message.onward.front(),
+                       {.op = Op::Put, .meta = onward(message).encode(), .body = *bytes}, patience);
+        wait.ended(reply);
         if (!reply.ok()) return reply.take_status();
     }
     fault_point(Stage::Put);
@@ -82,12 +89,15 @@ Answer Operations::put_streamed(const PutMessage& message, Body& body) {
     if (!writer.ok()) return writer.take_status();
     std::optional<Exchange> next;
     if (!message.onward.empty()) {
+        Duration patience = patience_onward(message, body);
+        Wait wait(incidents_, "forward", message.key, message.onward.front(), patience);
         auto asked = peers_.ask(message.onward.front(),
                                 {.op = Op::Put,
                                  .flags = kAskFirst,
                                  .meta = onward(message).encode(),
                                  .announced_bytes = body.size()},
-                                patience_onward(message, body));
+                                patience);
+        wait.ended(asked);
         if (!asked.ok()) return asked.take_status();
         next.emplace(std::move(*asked));
     }
@@ -108,7 +118,12 @@ Answer Operations::put_streamed(const PutMessage& message, Body& body) {
     }
     auto crc = body.expected_crc();
     if (!crc.ok()) return crc.take_status();
-    if (failed.ok() && next) failed = next->finish_body(*crc);
+    if (failed.ok() && next) {
+        Wait wait(incidents_, "forward", message.key, message.onward.front(),
+                  patience_onward(message, body));
+        failed = next->finish_body(*crc);
+        wait.ended(failed);
+    }
     if (!failed.ok()) return failed;
     fault_point(Stage::Put);
     auto object = writer->commit(*crc);

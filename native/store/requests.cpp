@@ -56,8 +56,8 @@ void Requests::probe(std::uint64_t ticket, const std::string& address, const std
     start(lane::kProbe, ticket,
           [this, ticket, patience, to = via.empty() ? address : via,
            meta = message.encode()]() -> Result<Event> {
-              auto exchange = peers_.ask(
-                  to, {.op = Op::Probe, .meta = meta, .to_the_dead = true}, patience);
+              auto exchange =
+                  peers_.ask(to, {.op = Op::Probe, .meta = meta, .to_the_dead = true}, patience);
               if (!exchange.ok()) return exchange.take_status();
               auto reply = ProbeReply::decode(exchange->meta());
               if (!reply.ok()) return reply.take_status();
@@ -72,10 +72,12 @@ void Requests::ask(std::uint64_t ticket, std::string address, const CallMessage&
                    std::string body, Duration patience) {
     start(lane::kAsk, ticket,
           [this, ticket, patience, address = std::move(address), meta = message.encode(),
-           body = std::move(body)]() -> Result<Event> {
+           service = message.service, body = std::move(body)]() -> Result<Event> {
+              Wait wait(incidents_, "ask", service, address, patience);
               auto text = peers_.ask_text(
                   address, {.op = Op::Call, .meta = meta, .body = body, .to_the_dead = true},
                   patience);
+              wait.ended(text);
               if (!text.ok()) return text.take_status();
               return Event(event::Reply{ticket, std::move(*text)});
           });

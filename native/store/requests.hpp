@@ -10,6 +10,7 @@
 
 #include "rpc/client.hpp"
 #include "rpc/events.hpp"
+#include "rpc/incidents.hpp"
 #include "rpc/pool.hpp"
 #include "store/operations.hpp"
 #include "store/presence.hpp"
@@ -18,11 +19,13 @@ namespace holdfast {
 
 class Requests {
   public:
-    Requests(Operations& operations, Client& peers, Presence& presence, Events& events, Pool& pool)
+    Requests(Operations& operations, Client& peers, Presence& presence, Events& events,
+             Incidents& incidents, Pool& pool)
         : operations_(operations),
           peers_(peers),
           presence_(presence),
           events_(events),
+          incidents_(incidents),
           pool_(pool) {}
 
     // Straight, or with `via` through the agent there. `member` is who must answer; 0: anybody.
@@ -41,6 +44,7 @@ class Requests {
     Client& peers_;
     Presence& presence_;
     Events& events_;
+    Incidents& incidents_;
     Pool& pool_;
     std::array<std::atomic<std::size_t>, lane::kCount> pending_{};  // by lane
 };

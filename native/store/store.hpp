@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "rpc/incidents.hpp"
 #include "store/directory.hpp"
 #include "store/dropped.hpp"
 #include "store/eviction.hpp"
@@ -91,6 +92,8 @@ class Store {
     void watch_dropped(std::function<void(const std::string&)> watch) { watch_ = std::move(watch); }
     // Called when a copy was given up as bad, which may still lie there under its name.
     void watch_lost(std::function<void()> watch) { watch_lost_ = std::move(watch); }
+    // Told of bad copies and condemned tiers from now on; before other threads use the store.
+    void tell(Incidents& incidents) { incidents_ = &incidents; }
     std::pair<std::uint64_t, std::uint64_t> dropped_digest();  // how many, and DroppedKeys::digest
     std::array<std::uint64_t, DroppedKeys::kBuckets> dropped_buckets();
     std::vector<std::string> dropped_in(const std::vector<std::uint32_t>& buckets);
@@ -199,6 +202,7 @@ class Store {
     Status absence(const std::string& key) const;
     void remember(const std::string& key);
     void forget_loss(const std::string& key);
+    void note(event::Incident::Kind kind, Tier which, const std::string& key, std::string why);
 
     std::mutex mutex_;
     std::condition_variable room_;  // something has left
@@ -207,6 +211,7 @@ class Store {
     DroppedKeys dropped_;
     std::function<void(const std::string&)> watch_;
     std::function<void()> watch_lost_;
+    Incidents* incidents_ = nullptr;
     std::unordered_set<std::string> lost_;
     Survey survey_;
     StoreCounters counters_;

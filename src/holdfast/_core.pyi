@@ -332,13 +332,14 @@ class Agent:
         Copy an object from another agent. Ends as an event `pulled` or `failed`.
         """
 
-    def next_event(self) -> tuple[Literal['answered'], int, int, int, bytes] | tuple[Literal['heard'], int, int, bytes] | tuple[Literal['reply'], int, bytes] | tuple[Literal['pulled'], int, int] | tuple[Literal['doubted'], int] | tuple[Literal['failed'], int, str, str] | None:
+    def next_event(self) -> tuple[Literal['answered'], int, int, int, bytes] | tuple[Literal['heard'], int, int, bytes] | tuple[Literal['reply'], int, bytes] | tuple[Literal['pulled'], int, int] | tuple[Literal['doubted'], int, str, str, str] | tuple[Literal['incident'], str, str, str, str, float, float, str, str, float, int] | tuple[Literal['failed'], int, str, str] | None:
         """
         What happened next, or None:
 
         answered, ticket, age of its Python loop in ms, identity of its view, news;
         heard, identity, number of the sender, news: a probe that tells us something;
-        reply, ticket, message; pulled, ticket, size; doubted, number of a member that failed us; failed, ticket, name of the error, text.
+        reply, ticket, message; pulled, ticket, size; doubted, number of a member that failed us, path, name of the error, text;
+        incident, kind, what was asked for, key or path, address of the other agent, seconds it took, its deadline, name of the error or nothing, text, when it ended by the boot clock, how many of its kind were left out before it; failed, ticket, name of the error, text.
         """
 
     def survey(self) -> dict[int, tuple[int, int]]:

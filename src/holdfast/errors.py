@@ -33,6 +33,8 @@ class HoldfastError(Exception):
 
     #: What the `holdfast` command exits with; docs/reference/cli.md has the table.
     exit_code = 1
+    #: What the agents remember of the object or file that it is about, as lines; often nothing.
+    story: tuple[str, ...] = ()
 
 
 class BadInput(HoldfastError, ValueError):

@@ -25,6 +25,7 @@ METHODS = [
     ("agent", "view"),
     ("agent", "join"),
     ("agent", "doubt"),
+    ("agent", "events"),
     ("restoring", "ask"),
     ("faults", "arm"),
     ("files", "refresh"),

@@ -23,6 +23,7 @@ from holdfast.cli.config import Shown
 from holdfast.cli.main import app
 from holdfast.cli.plan.logs import read_events
 from holdfast.cluster.background import Up
+from holdfast.cluster.events import Event, Kind
 from holdfast.cluster.local import Node
 from holdfast.cluster.survey import NodeStatus, SessionStatus
 from holdfast.config import SETTINGS
@@ -301,3 +302,19 @@ def test_the_header_is_laid_out_as_in_the_core() -> None:
     layout = [(int(row[0]), int(row[1])) for row in table if row[0].isdigit() and row[1].isdigit()]
     written = re.findall(r"\b(\d+) [a-zA-Z][\w \-]*? u(\d+)\b", header.split("All numbers")[0])
     assert sorted(layout) == sorted((int(at), int(bits) // 8) for at, bits in written)
+
+
+# ---- events
+
+
+def test_every_kind_of_event_is_documented_with_its_fields() -> None:
+    page = REFERENCE / "events.md"
+    fields = {row[0] for row in rows(section(page, "Fields"))[1:]}
+    assert fields == set(Event.__struct_fields__)
+    kinds = {row[0]: re.findall(r"\w+", row[1]) for row in _kinds(page)}
+    assert set(kinds) == set(get_args(Kind))
+    assert all(set(names) <= fields for names in kinds.values())
+
+
+def _kinds(page: Path) -> list[list[str]]:
+    return [row for row in rows(section(page, "Kinds")) if row[0] in get_args(Kind)]

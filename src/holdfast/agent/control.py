@@ -8,40 +8,59 @@ from collections.abc import Callable
 import msgspec
 
 from .. import _core
-from ..cluster.messages import AgentStatus, FileStatus, ViewReply, ViewRequest
-from ..errors import BadInput
+from ..cluster.messages import AgentStatus, Doubt, FileStatus, ViewReply, ViewRequest
+from ..errors import BadInput, HoldfastError
 from ..membership import view
 from .members import Members
+from .story import Story
 
 _decode = msgspec.msgpack.decode
+_encode = msgspec.msgpack.encode
+#: Of a log, so many bytes are told.
+_LOG_BYTES = 8 << 20
 
 
 class Control:
-    """Answers `status`, `view`, `join`, `doubt` and `stop`."""
+    """Answers `status`, `view`, `join`, `doubt`, `events`, `log` and `stop`."""
 
     name = "agent"
 
-    def __init__(self, core: _core.Agent, members: Members, stop: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        core: _core.Agent,
+        members: Members,
+        story: Story,
+        log: str,
+        stop: Callable[[], None],
+    ) -> None:
         self._core = core
         self._members = members
+        self._story = story
+        self._log = log
         self._stop = stop
 
     def handle(self, method: str, message: bytes) -> bytes:
         """Answer one call."""
+        reply = b""
         if method == "status":
-            return msgspec.msgpack.encode(self.status())
-        if method == "view":
-            return msgspec.msgpack.encode(self._view(_decode(message, type=ViewRequest)))
-        if method == "join":
+            reply = _encode(self.status())
+        elif method == "view":
+            reply = _encode(self._view(_decode(message, type=ViewRequest)))
+        elif method == "join":
             self._members.join(view.read(message))
-            return self._members.view.encode()
-        if method == "doubt":
-            self._members.doubt(_decode(message, type=int))
-            return b""
-        if method == "stop":
+            reply = self._members.view.encode()
+        elif method == "doubt":
+            doubt = _decode(message, type=Doubt)
+            self._members.doubt(doubt.member, doubt.about, doubt.cause)
+        elif method == "events":
+            reply = _encode(self._story.about(*_decode(message, type=list[str])))
+        elif method == "log":
+            reply = _end_of(self._log)
+        elif method == "stop":
             self._stop()
-            return b""
-        raise BadInput(f"the agent has no method {method!r}")
+        else:
+            raise BadInput(f"the agent has no method {method!r}")
+        return reply
 
     def _view(self, known: ViewRequest) -> ViewReply:
         number, changes = self._members.me.number, self._members.changes
@@ -65,3 +84,12 @@ class Control:
             members.view.states(),
             members.incarnation,
         )
+
+
+def _end_of(log: str) -> bytes:
+    try:
+        with open(log, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_BYTES))
+            return file.read()
+    except OSError as error:
+        raise HoldfastError(f"{log} cannot be read: {error.strerror}") from None

@@ -9,6 +9,7 @@ import time
 import msgspec
 
 from .. import _core
+from ..cluster import node
 from ..cluster import session as sessions
 from ..cluster.log import note
 from ..cluster.messages import AgentStatus
@@ -20,6 +21,7 @@ from .faults import Faults
 from .members import Members
 from .services import Services, offered
 from .session_watch import SessionWatch
+from .story import Story
 from .trouble import Trouble
 
 #: An agent that nobody introduces to the others ends, in seconds.
@@ -37,9 +39,10 @@ def serve(core: _core.Agent, orders: Orders, member: Member, directory: str, wak
         stopping = True
 
     trouble = Trouble()
-    members = Members(core, member, orders.config, trouble)
+    story = Story(member.node, _now)
+    members = Members(core, member, orders.config, trouble, story)
     services = Services(trouble)
-    control = Control(core, members, stop)
+    control = Control(core, members, story, node.place(orders).log, stop)
     services.register(control)
     services.register(members)
     services.register(Faults(core))
@@ -77,6 +80,10 @@ def serve(core: _core.Agent, orders: Orders, member: Member, directory: str, wak
     if orders.config.metrics_file:
         _write_metrics(orders.config.metrics_file, control)
     return False
+
+
+def _now() -> tuple[float, float]:
+    return time.time(), time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _leave(members: Members, poll: select.poll) -> None:

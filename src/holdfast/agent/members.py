@@ -24,6 +24,8 @@ from ..restoring.asking import Ask, MergeViews
 from ..restoring.messages import Reply, Request
 from ..restoring.restorer import Pull, Restorer, RestoreStatus
 from .holdings import TIERS, CoreHoldings
+from .narrator import Narrator
+from .story import Story
 from .trouble import Trouble
 
 _REQUEST = msgspec.msgpack.Decoder(Request)
@@ -42,9 +44,12 @@ class Members:
 
     name = "restoring"
 
-    def __init__(self, core: _core.Agent, me: Member, settings: Config, trouble: Trouble) -> None:
+    def __init__(
+        self, core: _core.Agent, me: Member, settings: Config, trouble: Trouble, story: Story
+    ) -> None:
         self.me = me
         self.trouble = trouble
+        self._narrator = Narrator(story, me)
         self.changes = 0  # of the view; clients ask again only when it has grown
         self.joined = False
         self._core = core
@@ -104,6 +109,7 @@ class Members:
         now = time.monotonic()
         period = self.settings.probe_period
         self._trust_files()
+        self._narrator.ticked(now - self._next_tick, LONGEST_SLEEP * period)
         self._next_tick = now + period
         self._membership(swim.Tick(), now)
         self._core.beat()  # only now: a loop that fails each time is as good as stuck
@@ -132,7 +138,10 @@ class Members:
             if entries is not None:
                 self._membership(swim.Heard(entries, identity, sender), time.monotonic())
         elif event[0] == "doubted":
-            self.doubt(event[1])
+            _, member, path, kind, text = event
+            self.doubt(member, path, f"{kind}: {text}")
+        elif event[0] == "incident":
+            self._narrator.incident(event[1:], self.view)
         else:
             self._waiting.pop(event[1])(event[0], event[2:])
 
@@ -148,8 +157,9 @@ class Members:
         self.joined = True
         self._membership(swim.Exchanged(entries), time.monotonic())
 
-    def doubt(self, member: int) -> None:
+    def doubt(self, member: int, about: str = "", cause: str = "") -> None:
         """Suspect a member that failed a client of ours, or our core for one."""
+        self._narrator.failed(member, about, cause, self.view)
         self._membership(swim.Doubt(member), time.monotonic())
 
     def leave(self) -> None:
@@ -190,8 +200,9 @@ class Members:
                     self._probe(instruction)
                 case swim.Sync(target):
                     self._merge_with(target)
-                case swim.Changed():
+                case swim.Changed(entries):
                     changed = True
+                    self._narrator.changed(entries, event, self.view)
         if changed:
             self.changes += 1
             self._was_away()
@@ -230,9 +241,12 @@ class Members:
             owners.racks,
             owners.with_lost,
         )
+        if owners.identity != self._identity:
+            self._narrator.placed(self.view)
         self._identity, self._lost = owners.identity, owners.lost
         viewed = restoring.Viewed(owners, self.view.live(), self.view.lost())
         self._restoring(viewed, time.monotonic())
+        self._narrator.waits(self._restorer.waits(time.monotonic()))
 
     def _probe(self, probe: swim.Probe) -> None:
         def answered(kind: str, result: tuple[Any, ...]) -> None:
@@ -277,6 +291,7 @@ class Members:
                     self._merge_with(member)
                 case Pull():
                     self._pull(instruction)
+        self._narrator.restores(self._restorer.lacking, self._restorer.restored)
 
     def _replied(self, ticket: int, member: Member) -> _Then:
         def answered(kind: str, result: tuple[Any, ...]) -> None:

@@ -11,6 +11,7 @@ from .. import __version__
 from ..errors import HoldfastError
 from . import config, demo, drill, files, mount, plan, run, session
 from .bench import bench
+from .events import events
 from .output import AsJson, print_json, sentence
 from .status import status
 
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command()(session.up)
 app.command()(session.down)
 app.command()(status)
+app.command()(events)
 app.command(context_settings={"allow_interspersed_args": False})(run.run)
 app.command()(mount.mount)
 app.command()(mount.umount)

@@ -92,9 +92,16 @@ def up(
     print(*lines, sep="\n")
 
 
-def down(session: Session = None, settings: Set = None) -> None:
+def down(
+    session: Session = None,
+    keep_logs: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Leave the agents' logs and story.jsonl there."),
+    ] = None,
+    settings: Set = None,
+) -> None:
     """End the agents of a session; what they hold in memory and on node-local disk goes."""
-    ended = _end(configure(settings, session=session))
+    ended = _end(configure(settings, session=session), keep_logs)
     if ended.silent:
         print(f"No answer from {', '.join(ended.silent)}: if an agent still runs there, end it.")
     if ended.hanging:
@@ -111,7 +118,7 @@ def _live(config: Config) -> list[Member]:
         contacts.client.close()
 
 
-def _end(config: Config) -> background.Down:
+def _end(config: Config, keep_logs: str | None = None) -> background.Down:
     hanging = mounting.stop_all(sessions.directory(config))
-    ended = background.down(config)
+    ended = background.down(config, keep_logs)
     return replace(ended, hanging=[*(one.pid for one in hanging), *ended.hanging])

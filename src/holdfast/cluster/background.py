@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ..config import Config
 from ..errors import BadInput, Busy, Damaged, NoSession, Unavailable
 from ..membership.view import Member
-from . import launch, launchers, networks, node, processes
+from . import launch, launchers, logs, networks, node, processes
 from . import session as sessions
 from .contacts import Contacts
 from .launch import Recipe
@@ -117,8 +117,8 @@ def missing(config: Config, count: int | None = None, only: str = "") -> Up:
     return Up(session.name, launcher.name, found.what, why, list(outcome.ready.values()))
 
 
-def down(config: Config) -> Down:
-    """End a session and remove all it left."""
+def down(config: Config, keep_logs: str | None = None) -> Down:
+    """End a session and remove all it left, but for logs and story that `keep_logs` shall hold."""
     directory = sessions.directory(config)
     parent = directory.parent
     if not directory.is_dir():
@@ -130,6 +130,8 @@ def down(config: Config) -> Down:
         raise NoSession(f"no session {config.session!r} in {parent}; nothing to end")
     with _held(directory):
         contacts = Contacts(directory, config.deadline)
+        if keep_logs is not None:
+            logs.keep_remote(contacts, Path(keep_logs))
         silent = contacts.stop(contacts.view().live(), _END_WITHIN)
         here = {agent.member.number for agent in contacts.agents}
         left = processes.end([agent.process for agent in contacts.agents], _END_WITHIN)
@@ -137,6 +139,8 @@ def down(config: Config) -> Down:
         if home is not None and not processes.wait(list(home.processes), _LAUNCHER_ENDS_WITHIN):
             processes.end(list(home.processes), _LAUNCHER_ENDS_WITHIN)
             silent = []
+        if keep_logs is not None:
+            logs.keep_local(directory, Path(keep_logs))
         _clear(directory)
     with sessions.locked_parent(parent):
         sessions.remove_parent(config, parent)

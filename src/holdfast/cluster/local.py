@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import signal
@@ -13,10 +14,12 @@ from msgspec.structs import replace
 
 from .. import config as settings
 from .._core import Client
-from ..errors import BadInput
+from ..errors import BadInput, HoldfastError
 from ..membership.view import Member
-from . import contacts, launch
+from . import contacts, launch, stories
 from . import session as sessions
+from .contacts import Contacts
+from .events import Event
 from .launchers.local import Local
 from .launchers.local import start as start_one
 from .networks import Networks
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 _JOIN_WITHIN = 10.0
 #: An agent that ends writes its metrics; one that is stopped does not get to it.
 _LAST_WORDS_WITHIN = 5.0
+#: Agents that are stopped tell nothing; nobody waits longer for that.
+_STORY_WITHIN = 0.5
 
 
 class Node:
@@ -101,6 +106,7 @@ class LocalAgents:
             raise
         self._starters = list(started.starters)
         self._lives = list(self._members)
+        self._story: list[Event] = []  # of a block that failed
 
     @property
     def nodes(self) -> list[Node]:
@@ -144,6 +150,15 @@ class LocalAgents:
         contacts.join(client, [newcomer], view, _JOIN_WITHIN)
         contacts.tell(client, [one.member for one in self.nodes if one.alive], view)
 
+    def story(self) -> list[Event]:
+        """Return what the agents remember; once they are gone, what they did when a block failed.
+
+        A `with` block that ends with an error asks them before it ends them.
+        """
+        if self._starters:
+            return stories.gather(Contacts(self.directory, _STORY_WITHIN))[0]
+        return self._story
+
     def close(self) -> None:
         """End all agents and remove everything."""
         # Nothing is lost with agents that are killed, unless they have something to write.
@@ -162,5 +177,10 @@ class LocalAgents:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is not None and self._starters:
+                with contextlib.suppress(HoldfastError):
+                    self._story = self.story()
+        finally:
+            self.close()

@@ -23,6 +23,14 @@ class ViewReply(msgspec.Struct, frozen=True, array_like=True):
     entries: list[Entry] = []
 
 
+class Doubt(msgspec.Struct, frozen=True, array_like=True):
+    """A member failed a program that wanted an object or a file: which one, and how."""
+
+    member: int
+    about: str = ""
+    cause: str = ""
+
+
 class FileStatus(msgspec.Struct, frozen=True):
     """What an agent has to do with files of the shared file system."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,13 +15,17 @@ from ..errors import BadInput, HoldfastError, NoSession, TryAgain
 from ..membership import view as views
 from ..membership.view import Member
 from .contacts import Contacts
+from .events import line
 from .fork_lock import fork_lock
-from .messages import ViewReply, ViewRequest
+from .messages import Doubt, ViewReply, ViewRequest
 from .node import own_name
 from .routing import Routing
 
 #: A member that fails us is reported within this time or not at all, in seconds.
 _DOUBT_WITHIN = 0.2
+#: An error waits so long for its story, in seconds, and carries so many lines of it.
+_STORY_WITHIN = 0.3
+_STORY_LINES = 10
 
 
 class Peers:
@@ -94,7 +99,7 @@ class Peers:
                 return self.routing.merge(views.decode(answer))
         return False
 
-    def doubt(self, member: Member) -> None:
+    def doubt(self, member: Member, about: str = "", cause: str = "") -> None:
         """Tell an agent, the local one if it is not the one, that a member failed us."""
         now = time.monotonic()
         for agent in sorted(self.routing.live, key=lambda other: other.node != self.node):
@@ -104,7 +109,27 @@ class Peers:
                         self.routing.address(agent),
                         "agent",
                         "doubt",
-                        msgspec.msgpack.encode(member.number),
+                        msgspec.msgpack.encode(Doubt(member.number, about, cause)),
                         deadline=_DOUBT_WITHIN,
                     )
                 return
+
+    def with_story(self, error: HoldfastError, about: str, owners: Sequence[Member]) -> None:
+        """Let an error carry what agents remember of what it is about, if they say so at once."""
+        from . import stories  # noqa: PLC0415 - only for those that fail
+
+        end = time.monotonic() + _STORY_WITHIN
+        names = [about]
+        if isinstance(error, TryAgain):  # whose death may be the reason
+            names += (member.node for member in self.routing.lost)
+        own = [member for member in self.routing.live if member.node == self.node]
+        told = []
+        for member in dict.fromkeys([*own, *owners]):
+            now = time.monotonic()
+            if now < end and not self.routing.avoids(member, now):
+                with contextlib.suppress(HoldfastError, *views.UNREADABLE):
+                    address = self.routing.address(member)
+                    told.append(stories.ask(self.client, address, names, end - now))
+        error.story = tuple(map(line, stories.merge(told)[-_STORY_LINES:]))
+        if error.story:  # tracebacks show these notes from Python 3.11 on
+            vars(error)["__notes__"] = ["What the agents remember:", *error.story]

@@ -74,10 +74,10 @@ class Asking:
                 walk, members = self._walk(name)
             except TryAgain as error:
                 failure = error
-                self._blame(member, error)
+                self._blame(member, name, error)
                 walk.failed()
         if walk.aborts:
-            raise Unavailable(walk.reason) from failure
+            raise self._unavailable(walk, name) from failure
         self.count(shared=1)
         return source()
 
@@ -93,13 +93,13 @@ class Asking:
             pass
         except TryAgain as error:
             if member is not None and member == routing.member_at(error) and self._silent(member):
-                self._blame(member, error)
+                self._blame(member, name, error)
             if self._policy == _ABORT:
                 raise
         else:  # nobody asks the owners for us, but one that failed is a reason to give up
             walk, _ = self._walk(name)
             if walk.next(self._trust, time.monotonic()) is None and walk.aborts:
-                raise Unavailable(walk.reason)
+                raise self._unavailable(walk, name)
         self.count(shared=1)
         return source()
 
@@ -152,12 +152,18 @@ class Asking:
         self.count(**{"local" if member.node == self._peers.node else "remote": 1})
         return result
 
-    def _blame(self, member: Member, error: TryAgain) -> None:
+    def _unavailable(self, walk: _core.OwnerWalk, name: bytes) -> Unavailable:
+        error = Unavailable(walk.reason)
+        self._peers.with_story(error, name.decode(errors="backslashreplace"), ())
+        return error
+
+    def _blame(self, member: Member, name: bytes, error: TryAgain) -> None:
         if not self._trusts(member):
             return  # it was blamed before
         self.count(failures=1)
         self._trust.failed(member.number, isinstance(error, DeadlineMissed), time.monotonic())
-        self._peers.doubt(member)
+        cause = f"{type(error).__name__}: {error}"
+        self._peers.doubt(member, name.decode(errors="backslashreplace"), cause)
         self._look_at = 0.0
 
     def _look(self) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from .. import _core
 from ..cluster.peers import Peers
-from ..errors import BadInput, HoldfastError, TryAgain
+from ..errors import BadInput, Damaged, Full, HoldfastError, KeyExists, TryAgain
 from .steps import Client, Doubt, Drop, Look, Merge, Put, Refresh, Sleep, Step, Steps, Verify
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ TierName = Literal["memory", "disk"]
 _TIERS = {"memory": _core.Tier.MEMORY, "disk": _core.Tier.DISK}
 MAX_KEY = 4096
 MAX_COPIES = 16
+#: So many owners are asked for the story of an object that an error is about.
+_TOLD_BY = 2
 
 
 class ObjectInfo(msgspec.Struct, frozen=True):
@@ -70,7 +72,7 @@ class Objects:
             client.put(chain, step.owners, name, data, _TIERS[tier], deadline=self._peers.deadline)
 
         try:
-            self._drive(self._steps.put(name, copies), put)
+            self._drive(name, self._steps.put(name, copies), put)
         except (TypeError, BufferError) as error:
             raise BadInput(f"the data of {key!r} must be a contiguous buffer: {error}") from None
 
@@ -154,7 +156,7 @@ class Objects:
             client.drop(address, name, step.owners, deadline=deadline)
             return None
 
-        self._drive(self._steps.drop(name, copies), drop)
+        self._drive(name, self._steps.drop(name, copies), drop)
 
     def _stat(self, name: bytes, address: str, member: int) -> _core.ObjectInfo:
         client, deadline = self._peers.client, self._peers.deadline
@@ -171,10 +173,18 @@ class Objects:
                 self._peers.client.verify(address(step.member), name, deadline=self._peers.deadline)
             return None
 
-        return cast(T, self._drive(self._steps.find(name, local_first), act))
+        return cast(T, self._drive(name, self._steps.find(name, local_first), act))
 
-    def _drive(self, steps: Steps, act: Callable[[Any], object]) -> object:
+    def _drive(self, name: bytes, steps: Steps, act: Callable[[Any], object]) -> object:
         """Carry out steps; `act` does those that are about the object."""
+        try:
+            return self._walk(steps, act)
+        except (KeyExists, TryAgain, Full, Damaged) as error:
+            owners = self._peers.routing.owners.of(name, _TOLD_BY)
+            self._peers.with_story(error, _shown(name), owners)
+            raise
+
+    def _walk(self, steps: Steps, act: Callable[[Any], object]) -> object:
         try:
             step = next(steps)
             while True:
@@ -193,8 +203,8 @@ class Objects:
                 return self._peers.refresh()
             case Merge(member):
                 return self._peers.merge(member)
-            case Doubt(member):
-                self._peers.doubt(member)
+            case Doubt(member, key, cause):
+                self._peers.doubt(member, _shown(key), cause)
             case Sleep(seconds):
                 time.sleep(seconds)
             case _:
@@ -226,6 +236,11 @@ def _encode(text: str | bytes) -> bytes:
             f"the key {text!r} has a lone surrogate at {error.start}, which is no text; keys are "
             "text, or bytes"
         ) from None
+
+
+def _shown(key: bytes) -> str:
+    """Return a key as agents call it in their stories."""
+    return key.decode(errors="backslashreplace")
 
 
 def _public(info: _core.ObjectInfo) -> ObjectInfo:

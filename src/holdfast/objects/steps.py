@@ -75,9 +75,11 @@ class Merge(msgspec.Struct, frozen=True):
 
 
 class Doubt(msgspec.Struct, frozen=True):
-    """Tell an agent that a member failed us."""
+    """Tell an agent that a member failed us, with which key, and how."""
 
     member: Member
+    key: bytes
+    cause: str
 
 
 class Sleep(msgspec.Struct, frozen=True):
@@ -113,8 +115,8 @@ class Client:
                     raise Dropped(f"{show(key)} was dropped; a drop is final") from None
                 except NotFound:
                     continue
-                except TryAgain:
-                    yield from self._blame(member)
+                except TryAgain as error:
+                    yield from self._blame(member, key, error)
                     missing.append(member.node)
                 except Damaged:
                     # On its way or at rest? Its agent looks again, and drops a copy that is bad.
@@ -143,7 +145,7 @@ class Client:
 
     def put(self, key: bytes, copies: int) -> Steps:
         """Store an object at all its owners (rules 4 and 5)."""
-        trouble = _Trouble(self._clock() + self._patience)
+        trouble = _Trouble(key, self._clock() + self._patience)
         damaged = False
         while True:
             under = self._routing.owners
@@ -176,7 +178,7 @@ class Client:
 
     def drop(self, key: bytes, copies: int) -> Steps:
         """Drop an object at all its owners, for ever (rule 9); the others will hear of it."""
-        trouble = _Trouble(self._clock() + self._patience)
+        trouble = _Trouble(key, self._clock() + self._patience)
         done: set[int] = set()
         while True:
             under = self._routing.owners
@@ -250,11 +252,11 @@ class Client:
                 yield Sleep(_PAUSE)
         else:
             trouble.causes[member.node] = str(trouble.last)
-            yield from self._blame(member)
+            yield from self._blame(member, trouble.key, trouble.last)
 
-    def _blame(self, member: Member) -> Steps:
+    def _blame(self, member: Member, key: bytes, error: TryAgain) -> Steps:
         self._routing.avoid(member, self._clock())
-        yield Doubt(member)
+        yield Doubt(member, key, f"{type(error).__name__}: {error}")
 
     def _gone(self) -> set[str]:
         live = {member.node for member in self._routing.live}
@@ -264,13 +266,14 @@ class Client:
 class _Trouble:
     """What went wrong so far with one request, and when to give up."""
 
-    def __init__(self, until: float) -> None:
+    def __init__(self, key: bytes, until: float) -> None:
+        self.key = key
         self._until = until
-        self.last: HoldfastError | None = None
+        self.last: TryAgain | None = None
         self.causes: dict[str, str] = {}
         self.stale = False
 
-    def keep(self, error: HoldfastError) -> None:
+    def keep(self, error: TryAgain) -> None:
         """Note what went wrong."""
         # With its traceback it would keep the frame that keeps it, and connections with them.
         self.last = error.with_traceback(None)

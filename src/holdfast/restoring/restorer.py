@@ -156,6 +156,20 @@ class Restorer:
         """Whether the next tick matters; else some may be left out, to let an idle node sleep."""
         return bool(self._pulling) or self._comparing.has_more or self._dropping.has_news
 
+    @property
+    def lacking(self) -> int:
+        """How many objects this member owns and lacks, as far as it knows."""
+        return len(self._pulling)
+
+    @property
+    def restored(self) -> tuple[int, int]:
+        """How many copies were restored so far, and their bytes."""
+        return self._pulling.copies, self._pulling.bytes
+
+    def waits(self, now: float) -> float:
+        """Return how many seconds restoring still waits for nodes that vanished at once."""
+        return self._waiting.left(now)
+
     def answer(self, request: Request) -> Reply:
         """Answer another member."""
         if isinstance(request, CompareDropped):
@@ -178,7 +192,7 @@ class Restorer:
         """Tell how far restoring is."""
         conflicts = self._holdings.keys(ASIDE, _COUNTED)
         return RestoreStatus(
-            lacking=len(self._pulling),
+            lacking=self.lacking,
             lacking_bytes=self._pulling.lacking_bytes,
             below=len(self._pulling) + self._holdings.short(),
             unmet=self._comparing.unmet(),
@@ -186,7 +200,7 @@ class Restorer:
             restored_bytes=self._pulling.bytes,
             trimmed=self._trimming.trimmed,
             conflicts=len(conflicts),
-            waits=self._waiting.left(now),
+            waits=self.waits(now),
             set_aside=tuple(key.decode(errors="replace") for key in conflicts[:_NAMED]),
             died_together=self._losses.died_together(),
         )

@@ -1,0 +1,39 @@
+"""`holdfast events`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from ..cluster import session as sessions
+from ..cluster import stories
+from ..cluster.contacts import Contacts
+from ..cluster.events import line
+from .output import AsJson, Session, Set, configure, print_json_line
+
+
+def events(
+    about: Annotated[
+        str | None,
+        typer.Argument(metavar="[NODE|KEY]", help="Only what concerns this node, key or path."),
+    ] = None,
+    session: Session = None,
+    settings: Set = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what the agents of a session remember: deaths, views, restores, refusals, waits."""
+    config = configure(settings, session=session)
+    contacts = Contacts(sessions.directory(config), config.deadline)
+    try:
+        story, silent = stories.gather(contacts, [about] if about is not None else [])
+    finally:
+        contacts.client.close()
+    for event in story:
+        if as_json:
+            print_json_line(event)
+        else:
+            print(line(event))
+    if silent:
+        print(f"No answer from {', '.join(silent)}.", file=sys.stderr)
