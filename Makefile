@@ -15,7 +15,7 @@ run: $(VENV)/.built
 	$(BIN)/holdfast demo
 
 test: check native-test $(PLOTS)
-	$(BIN)/python -m pytest -m "not soak"
+	$(BIN)/python scripts/run_tests.py
 
 check: $(VENV)/.test-deps $(VENV)/.built
 	$(BIN)/ruff format --check .

@@ -27,8 +27,36 @@ mpi4py.rc.finalize = False
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
+pytest_plugins = ["support.unstable"]
+
+#: Folders and files whose tests need the machine for themselves: they count exactly what others
+#: would disturb, keep all cores busy, or use what there is once, such as a port.
+ALONE = (
+    "bench",
+    "broadcast",
+    "replicas",
+    "core/test_watching.py",
+    "faults/test_networks.py",
+    "launch/test_slurm.py",
+)
+
 #: Short, so that tests of silence are quick; long enough for a busy machine.
 DEADLINE = "1 s"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let workers, too, have the directories of tests in the place that `_places` makes."""
+    if hasattr(config, "workerinput"):
+        config.option.basetemp = None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what runs alone, before it is selected by that."""
+    places = [Path(__file__).parent / name for name in ALONE]
+    for item in items:
+        if any(item.path.is_relative_to(place) for place in places):
+            item.add_marker("alone")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -76,13 +75,6 @@ def storm(nodes: Iterable[int], names: list[str], one: Callable[[int, str], None
     with ThreadPoolExecutor(len(jobs)) as pool:
         for outcome in [pool.submit(program, *job) for job in jobs]:
             outcome.result()
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + WITHIN
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
 
 
 def nodes_of(cluster: holdfast.LocalCluster) -> dict[str, NodeStatus]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from asking_trees import FILE, NODES, PART, SETTINGS, Programs, counted, nodes_of, storm, wait_for
+from asking_trees import FILE, NODES, PART, SETTINGS, Programs, counted, nodes_of, storm
+from support.patience import wait_for
 
 import holdfast
 from holdfast import _core

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from asking_trees import FILE, SETTINGS, Programs, counted, nodes_of, storm, wait_for
+from asking_trees import FILE, SETTINGS, Programs, counted, nodes_of, storm
+from support.patience import wait_for
 
 import holdfast
 from holdfast import _core

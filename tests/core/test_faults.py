@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.patience import wait_for
 
 import holdfast
 from holdfast import _core, errors
@@ -40,13 +41,6 @@ def reserved(cluster: holdfast.LocalCluster, node: int) -> int:
 
     status = msgspec.msgpack.decode(client.call(member.socket, "agent", "status", b""))
     return status["tiers"]["memory"]["reserved"]
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 10.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.002)
 
 
 class Background:

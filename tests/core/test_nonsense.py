@@ -8,12 +8,12 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.patience import wait_for
 
 import holdfast
 from holdfast import _core, errors
@@ -56,13 +56,6 @@ def client(agents: holdfast.LocalCluster) -> Iterator[_core.Client]:
 def status(client: _core.Client, member: Member) -> AgentStatus:
     answer = client.call(member.socket, "agent", "status", b"", deadline=PATIENCE)
     return msgspec.msgpack.decode(answer, type=AgentStatus)
-
-
-def wait_for(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
 
 
 class Stranger:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
 import holdfast
 from holdfast.cluster.contacts import Contacts
 from holdfast.cluster.survey import NodeStatus, survey
@@ -20,21 +17,11 @@ SETTINGS = {
     "disk": "256 MiB",
 }
 
-#: A ceiling against hangs, not an expectation.
-WITHIN = 30.0
-
 
 def epoch(files: Files, data: dict[str, bytes]) -> None:
     """Read every file and compare."""
     for name, content in data.items():
         assert files.read(name) == content, name
-
-
-def wait_for(condition: Callable[[], bool], within: float = WITHIN) -> None:
-    end = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
 
 
 def nodes_of(cluster: holdfast.LocalCluster) -> dict[str, NodeStatus]:

@@ -8,7 +8,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from epochs import SETTINGS, wait_for
+from epochs import SETTINGS
+from support.patience import wait_for
 
 import holdfast
 from holdfast import errors

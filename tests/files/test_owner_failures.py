@@ -8,7 +8,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from epochs import SETTINGS, copies_in, epoch, nodes_of, wait_for
+from epochs import SETTINGS, copies_in, epoch, nodes_of
+from support.patience import wait_for
 
 import holdfast
 from holdfast import errors

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from epochs import SETTINGS, epoch, nodes_of, wait_for
+from epochs import SETTINGS, epoch, nodes_of
+from support.patience import wait_for
 
 import holdfast
 from holdfast.cluster.capacity import memory_left

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable
 
 import msgspec
 
@@ -14,16 +12,6 @@ from holdfast._core import Client
 from holdfast.cluster import session as sessions
 from holdfast.cluster.messages import AgentStatus, ViewReply, ViewRequest
 from holdfast.membership.view import Member, State, View
-
-#: A ceiling against hangs, not an expectation.
-WITHIN = 30.0
-
-
-def wait_for(condition: Callable[[], bool], within: float = WITHIN) -> None:
-    end = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
 
 
 class Inside:

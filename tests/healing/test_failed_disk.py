@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
+from support.patience import wait_for
 from typer.testing import CliRunner
 
 import holdfast
@@ -55,13 +54,6 @@ class Watched:
                 continue
             found[index] = info.tier
         return found
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.05)
 
 
 def break_disk(storage: Storage, cluster: holdfast.LocalCluster, node: int) -> None:

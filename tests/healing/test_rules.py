@@ -9,7 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from healing import Inside, wait_for
+from healing import Inside
+from support.patience import wait_for
 
 import holdfast
 from holdfast import errors

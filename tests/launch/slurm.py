@@ -76,7 +76,8 @@ def missing() -> list[str]:
 def wait_for(condition: Callable[[], object], what: str) -> None:
     end = time.monotonic() + WITHIN
     while not condition():
-        assert time.monotonic() < end, f"{what}: not within {WITHIN:g} s"
+        if time.monotonic() > end:
+            raise TimeoutError(f"{what}: not within {WITHIN:g} s")
         time.sleep(0.05)
 
 

@@ -7,11 +7,11 @@ import ctypes
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from support.patience import wait_for
 
 import holdfast
 from holdfast.cluster import mounts
@@ -122,13 +122,6 @@ def through(
         yield View(point, root, control)
     finally:
         mounting.stop_all(cluster.directory)
-
-
-def wait_for(condition, within: float = WITHIN) -> None:  # type: ignore[no-untyped-def]
-    end = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
 
 
 def ours() -> list[Path]:

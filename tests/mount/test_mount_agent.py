@@ -13,7 +13,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from mounted import SETTINGS, WITHIN, fill, through, wait_for
+from mounted import SETTINGS, WITHIN, fill, through
+from support.patience import wait_for
 
 import holdfast
 from holdfast.cluster.contacts import Contacts

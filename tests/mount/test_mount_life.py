@@ -13,7 +13,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from mounted import WITHIN, View, bare, config_of, ours, through, wait_for
+from mounted import WITHIN, View, bare, config_of, ours, through
+from support.patience import wait_for
 
 import holdfast
 from holdfast.cluster import mounts

@@ -11,7 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from mounted import WITHIN, View, bare, wait_for
+from mounted import WITHIN, View, bare
+from support.patience import wait_for
 
 from holdfast.cluster.storage import Storage
 from holdfast.files import mounting

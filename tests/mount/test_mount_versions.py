@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from mounted import View, bare, through, wait_for
+from mounted import View, bare, through
+from support.patience import wait_for
 
 import holdfast
 from holdfast.cluster.storage import HOST, Storage

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,9 +19,10 @@ from holdfast.cluster.storage import Storage
 def _no_mount_is_left() -> Iterator[None]:
     if reason := storage.why_not():
         pytest.skip(reason)
-    before = set(mounts.existing())  # of others who run tests here
     yield
-    left = set(mounts.existing()) - before
+    # Only below the directory of these tests: those of others come and go meanwhile.
+    own = Path(os.environ["TMPDIR"])
+    left = [one for one in mounts.existing() if own in one[0].parents]
     for _, pid in left:
         mounts.remove_of(pid)
     assert not left, f"a test left {left}"

@@ -59,6 +59,10 @@ class Counts(msgspec.Struct, frozen=True):
         return Counts(*(a + b for a, b in both))
 
 
+class Opens(dict[str, int]):
+    """How often each file was opened; of a type of its own, so that a test is known to count."""
+
+
 def why_not() -> str:
     """Tell why there can be no such storage here; empty if there can."""
     if not PROGRAM.exists():
@@ -163,9 +167,9 @@ class Storage:
                 found[name] = found[name] + counts if name in found else counts
         return found
 
-    def opens(self, node: int | None = None) -> dict[str, int]:
+    def opens(self, node: int | None = None) -> Opens:
         """Return how often each file was opened, if it was."""
-        return {path: one.opens for path, one in self.counts(node).items() if one.opens}
+        return Opens((path, one.opens) for path, one in self.counts(node).items() if one.opens)
 
     def total(self, node: int | None = None) -> Counts:
         """Return what was asked about all paths together."""
