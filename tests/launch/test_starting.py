@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import re
+import socket
+import threading
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from holdfast.cluster import launch, starting
+import holdfast
+from holdfast import _core, errors
+from holdfast.cluster import contacts, launch, starting
 from holdfast.cluster.session import Session
 from holdfast.cluster.settings import Orders
 from holdfast.cluster.starting import Starter, collect
@@ -52,3 +57,50 @@ def test_a_few_seeds_lead_to_any_number_of_agents(count: int) -> None:
     assert min(count, 5) <= len(found) <= 8
     assert set(found) <= {member.address for member in members}
     assert found[0] == members[0].address
+
+
+def test_who_closes_the_connection_is_told_again_who_else_is_there() -> None:
+    """The door of an agent is shut in the face of the first two; the third comes in."""
+    with (
+        holdfast.local_cluster(nodes=1) as cluster,
+        socket.create_server(("127.0.0.1", 0)) as door,
+        socket.socket() as inside,
+    ):
+        member = cluster.nodes[0].member
+        host, port = member.address.removeprefix("tcp:").split(":")
+
+        def shut_twice() -> None:
+            for _ in range(2):
+                door.accept()[0].close()
+            connection = door.accept()[0]
+            inside.connect((host, int(port)))
+            back = threading.Thread(target=carry, args=(inside, connection))
+            back.start()
+            carry(connection, inside)
+            back.join()
+            connection.close()
+
+        porter = threading.Thread(target=shut_twice, daemon=True)
+        porter.start()
+        elsewhere = replace(member, address=f"tcp:127.0.0.1:{door.getsockname()[1]}")
+        newcomer = Member("newcomer", 7, 0, "tcp:127.0.0.1:1", "", 1)
+        client = _core.Client(bytes.fromhex((cluster.directory / "key").read_text()))
+        contacts.join(client, [elsewhere], launch.as_view([newcomer]), 30.0)
+        client.close()
+        porter.join()
+        view = contacts.Contacts(cluster.directory, 5.0).view()
+        assert "newcomer" in {entry.member.node for entry in view.entries()}
+
+
+def carry(source: socket.socket, target: socket.socket) -> None:
+    while got := source.recv(1 << 16):
+        target.sendall(got)
+    target.shutdown(socket.SHUT_WR)
+
+
+def test_who_never_listens_cannot_be_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"tcp:127.0.0.1:{taken.getsockname()[1]}"
+    nobody = Member("nobody", 7, 0, address, "", 1)
+    with pytest.raises(errors.Unavailable):
+        contacts.join(_core.Client(bytes(32)), [nobody], launch.as_view([nobody]), 0.2)
