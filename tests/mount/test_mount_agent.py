@@ -235,7 +235,6 @@ def test_a_restarted_agent_is_used_again(
                 (view / f"file-{next(numbers)}").read_bytes() == BIG[:1000]
                 and view.counters()["files"] > before
             ),
-            within=20,
         )
 
 
