@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -38,10 +38,10 @@ def backing(backing: Path) -> Path:
     return backing
 
 
-def outcome_of_its_tests(top: Path) -> str:
+def outcome_of_its_tests(top: Path, suite: Sequence[str]) -> str:
     done = subprocess.run(
         [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", "/"]
-        + [f"{PACKAGE}/tests/{name}" for name in SUITE],
+        + [f"{PACKAGE}/tests/{name}" for name in suite],
         cwd=top,
         env={"PYTHONPATH": str(top), "PATH": "/usr/bin:/bin"},
         capture_output=True,
@@ -52,16 +52,21 @@ def outcome_of_its_tests(top: Path) -> str:
     return re.sub(r" in .*", "", done.stdout.splitlines()[-1])
 
 
+@pytest.mark.parametrize("suite", [SUITE[:2], pytest.param(SUITE, marks=pytest.mark.soak)])
 def test_a_package_passes_its_tests_from_a_mount_and_its_files_are_opened_once(
-    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+    backing: Path,
+    storage: Storage,
+    cluster: holdfast.LocalCluster,
+    tmp_path: Path,
+    suite: Sequence[str],
 ) -> None:
-    directly = outcome_of_its_tests(backing)
+    directly = outcome_of_its_tests(backing, suite)
     with (
         through(cluster, tmp_path / "one", storage.at) as one,
         through(cluster, tmp_path / "other", storage.at, node=1) as other,
     ):
-        assert outcome_of_its_tests(one.top) == directly
-        assert outcome_of_its_tests(other.top) == directly
+        assert outcome_of_its_tests(one.top, suite) == directly
+        assert outcome_of_its_tests(other.top, suite) == directly
     opened = storage.opens()
     assert f"{PACKAGE}/__init__.py" in opened
     assert set(opened.values()) == {1}
