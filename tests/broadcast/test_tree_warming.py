@@ -61,7 +61,7 @@ def test_warm_brings_everything_to_every_node_and_reads_it_once(
     assert again.returncode == 0, again.stderr
     assert f"{NODES} nodes have what they could keep" in again.stdout
     assert "left out" in again.stdout
-    assert storage.total().opens == 0
+    assert storage.opens() == {}
 
     shown = command(cluster, "status")
     assert "broadcast" in shown.stdout

@@ -52,7 +52,7 @@ def test_rule_12_what_becomes_of_a_file_in_place_is_seen_after_refresh_and_not_b
         (backing / NAME).unlink()
     storage.reset()
     assert files.read(NAME) == data[NAME]
-    assert storage.total().opens == 0
+    assert storage.opens() == {}
     files.refresh(NAME)
     if change == "deleted":
         with pytest.raises(FileNotFoundError):
