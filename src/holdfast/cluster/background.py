@@ -67,7 +67,10 @@ def up(config: Config, count: int | None = None, own_networks: bool = False) -> 
         with sessions.locked_parent(parent):
             node.sweep(str(parent), str(directory))
             cleared = _clear_stale(directory, config)
-            directory.mkdir(mode=0o700)
+            try:
+                directory.mkdir(mode=0o700)
+            except OSError as error:
+                raise sessions.no_place(parent, error) from None
             stack.enter_context(_held(directory))
         try:
             if own_networks and isinstance(launcher, Local):

@@ -94,7 +94,11 @@ class LocalAgents:
         launcher = Local(self.config, os.environ, nodes, networks, storage)
         if self.config.run_dir:
             sessions.make_private(Path(self.config.run_dir))
-        self.directory = Path(tempfile.mkdtemp(prefix="holdfast-", dir=self.config.run_dir or None))
+        parent = self.config.run_dir or tempfile.gettempdir()
+        try:
+            self.directory = Path(tempfile.mkdtemp(prefix="holdfast-", dir=parent))
+        except OSError as error:
+            raise sessions.no_place(parent, error) from None
         key = secrets.token_bytes(32)
         self._recipe = launch.new_recipe(
             self.directory, self.config, key, launcher.name, lifeline=True

@@ -104,15 +104,18 @@ def temporary() -> str:
     return os.environ.get("TMPDIR") or "/tmp"  # noqa: S108
 
 
+def no_place(path: Place, error: OSError) -> BadInput:
+    """Return what to say when a directory for sessions cannot be used."""
+    return BadInput(f"no session can lie in {path}: {error.strerror}; set another run_dir")
+
+
 def make_private(path: Place) -> None:
     """Make directory `path`, or check that it is ours alone."""
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)
         info = os.lstat(path)
     except OSError as error:
-        raise BadInput(
-            f"no session can lie in {path}: {error.strerror}; set another run_dir"
-        ) from None
+        raise no_place(path, error) from None
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
         raise Refused(f"{path} must be a directory of yours with mode 0700; set another run_dir")
 
@@ -158,7 +161,10 @@ def remove_parent(config: Config, parent: Place) -> None:
 
 def make(directory: Place, session: Session, key: bytes) -> None:
     """Make the directory of a session."""
-    os.makedirs(directory, mode=0o700, exist_ok=True)
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise no_place(os.path.dirname(directory), error) from None
     _replace(os.path.join(directory, "key"), key.hex().encode())
     write(directory, session)
 
