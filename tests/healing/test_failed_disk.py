@@ -113,6 +113,7 @@ def test_what_finds_no_room_in_memory_is_shown_as_lacking(storage: Storage) -> N
             job.objects.put(f"key-{n}", os.urandom(400_000), copies=2, tier="disk")
         break_disk(storage, cluster, 1)
         wait_for(lambda: watched.status(1).tiers["disk"]["condemned"])
+        wait_for(lambda: watched.status(1).tiers["memory"]["occupied"] >= 400_000)  # all it can
         wait_for(lambda: watched.status(1).restoring.below >= 6)
         with pytest.raises(errors.Full):
             job.objects.put("more", bytes(900_000), copies=2, tier="disk")
