@@ -317,5 +317,32 @@ def test_a_cut_and_its_healing_show_in_no_byte(storage: Storage, data: dict[str,
             epoch(files, data)
 
 
+@pytest.mark.skipif(bool(networks.why_not()), reason=networks.why_not())
+def test_who_was_taken_for_dead_behind_a_cut_looks_again_before_it_serves(
+    storage: Storage, data: dict[str, bytes], backing: Path
+) -> None:
+    with (
+        Networks.make(4) as made,
+        holdfast.local_cluster(nodes=4, networks=made, storage=storage, **SETTINGS) as cluster,
+        cluster.connect(VICTIM) as there,
+    ):
+        files = there.files(storage.at)
+        epoch(files, data)
+        names = sorted(share_of(storage, VICTIM))
+        assert names
+        for other in (0, 1, 3):
+            made.cut(VICTIM, other)
+            made.cut(other, VICTIM)
+        wait_for(lambda: _dead(cluster, VICTIM))
+        # Nobody refreshes them, so that nothing tells the node of the change but its own doubt.
+        for name in names:
+            (backing / name).write_bytes(b"new " + data[name])
+            assert files.read(name) == data[name]
+        made.heal()
+        wait_for(lambda: not _dead(cluster, VICTIM))
+        for name in names:
+            assert files.read(name) == b"new " + data[name]
+
+
 def _dead(cluster: holdfast.LocalCluster, node: int) -> bool:
     return nodes_of(cluster)[f"node-{node}"].state == "dead"
