@@ -146,6 +146,36 @@ def test_rule_12_a_file_that_changes_while_it_is_read_is_read_again(
     assert storage.opens() == {name: 2}
 
 
+def test_rule_12_a_version_that_was_away_for_a_moment_is_not_taken_for_an_old_one(
+    cluster: holdfast.LocalCluster, storage: Storage, backing: Path
+) -> None:
+    """An old version leaves the cache for good: a reader must be sure that it is one."""
+    for version in ("first", "second"):
+        (backing / version).mkdir()
+        (backing / version / "file").write_text(version)
+    (backing / "latest").symlink_to("first")
+    with cluster.connect() as job:
+        files = job.files(storage.at, validate="open")
+        assert files.read("latest/file") == b"first"
+        storage.hang("second/file", "stat")
+        _switch(backing, "second")
+        reader = threading.Thread(target=files.read, args=("latest/file",))
+        reader.start()
+        wait_for(lambda: "second/file" in storage.counts())
+        _switch(backing, "first")
+        storage.heal()
+        reader.join()
+        storage.reset()
+        for _ in range(2):
+            assert files.read("latest/file") == b"first"
+        assert storage.opens() == {}
+
+
+def _switch(backing: Path, version: str) -> None:
+    (backing / "next").symlink_to(version)
+    (backing / "next").replace(backing / "latest")
+
+
 def test_what_is_no_plain_file_is_the_storage_s_own(
     job: holdfast.Job, storage: Storage, data: dict[str, bytes], backing: Path, tmp_path: Path
 ) -> None:
