@@ -83,6 +83,14 @@ def test_drops_on_two_sides_are_a_union() -> None:
         assert one.store.dropped_digest() == some.members["n0"].store.dropped_digest()
 
 
+def test_whom_nobody_reaches_learns_of_drops_from_those_it_asks() -> None:
+    some = Some(3)
+    some.reaches = lambda _sender, member: member.node != "n2"
+    some.members["n0"].store.drop(KEY)
+    some.tick(40)
+    assert knows(some) == set(some.members)
+
+
 def test_without_news_members_still_compare_now_and_then() -> None:
     some = Some(4)
     some.tick(40)
