@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mounted import WITHIN, View, bare
+from mounted import WITHIN, View, bare, wait_for
+
+from holdfast.cluster.storage import Storage
 
 OLD, NEW = b"old " * 25, b"new " * 25
 #: The default of `file_settled`, as the program is told it.
@@ -153,6 +155,34 @@ def test_a_name_that_was_missing_where_a_program_stands(view: View) -> None:
     finally:
         for directory in here:
             os.close(directory)
+
+
+def test_a_refresh_that_comes_while_a_name_is_looked_up(
+    backing: Path, storage: Storage, tmp_path: Path
+) -> None:
+    """What was listed before it is not told after it, when the kernel would keep it for ever."""
+    names = ["one", "two"]
+    (backing / "d").mkdir()
+    for name in names:
+        (backing / "d" / name).write_bytes(OLD)
+    # They are looked at in this order.
+    first, second = sorted(names, key=lambda name: (backing / "d" / name).stat().st_ino)
+    with bare(storage.at, tmp_path) as view:
+        here = os.open(view / "d", os.O_PATH)
+        storage.hang(f"d/{second}", "stat")
+        looking = threading.Thread(target=exists, args=(first, here))
+        looking.start()
+        try:
+            wait_for(lambda: f"d/{second}" in storage.counts())
+            with (backing / "d" / first).open("ab") as file:  # its directory stays the same
+                file.write(NEW)
+            view.refresh(storage.at / "d")
+        finally:
+            storage.heal()
+            looking.join()
+        assert os.stat(first, dir_fd=here).st_size == len(OLD + NEW)
+        os.close(here)
+        assert (view / "d" / first).read_bytes() == OLD + NEW
 
 
 def exists(name: str, directory: int) -> bool:
