@@ -194,3 +194,19 @@ assert len(os.listdir("/proc/self/fd")) == before, os.listdir("/proc/self/fd")
 os.closerange(3, 4096)
 locked(4)""",
     )
+
+
+def test_a_file_that_was_put_in_its_place_is_not_the_one_that_is_locked(shell: Shell) -> None:
+    """Who has read half of the old one must not go on in the new one."""
+    runs(
+        shell,
+        """
+for number, lock in enumerate([fcntl.lockf, fcntl.flock]):
+    path = f"{root}/{number}"
+    file = os.open(path, os.O_RDONLY)
+    assert os.read(file, 6) == b"old %d." % number
+    put = "import os, sys; open(sys.argv[2], 'w').write('new!' * 9); os.replace(*sys.argv[:0:-1])"
+    subprocess.run([sys.executable, "-c", put, path, path + "-"], env=plain, check=True)
+    lock(file, fcntl.LOCK_SH)
+    assert os.read(file, 6) == os.pread(file, 6, 6) == b"old %d." % number""",
+    )
