@@ -115,6 +115,10 @@ def test_other_names_of_a_file_leave_with_it(
     )
     changed = other.shimmed(both).output
     assert changed == (b"SECOND" + f"first {NAMES[0]}".encode()[6:]) * 3
+    storage.reset()
+    for _ in range(2):
+        assert other.shimmed(both).output == changed
+    assert storage.total().opens == 2 * len(names)  # by the programs, and by no agent
     with shell.cluster.connect() as job:
         job.files(shell.root).refresh(NAMES[0])
     assert other.shimmed(both).output == changed
