@@ -83,7 +83,9 @@ def check(
     assert storage.opens() == {}  # they are cached
     change(shells[0], ways)
     for shell in (*shells, *shells):
+        storage.reset()
         assert read(shell, names) == dict.fromkeys(ways, "new")
+        assert storage.total().opens == len(names)  # by the program, and by no agent
     with shells[0].cluster.connect() as job:
         assert job.files(shells[0].root).refresh().missed == []
     for shell in (*shells, *shells):
