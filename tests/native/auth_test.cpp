@@ -32,6 +32,10 @@ TEST_CASE("proofs depend on role, key and both nonces") {
     CHECK(client_proof("key", a, b) != server_proof("key", a, b));
     CHECK(client_proof("key", a, b) != client_proof("yek", a, b));
     CHECK(client_proof("key", a, b) != client_proof("key", b, a));
+    for (auto proof : {client_proof, server_proof}) {
+        CHECK(proof("key", a, b) != proof("key", a, a));
+        CHECK(proof("key", a, b) != proof("key", b, b));
+    }
     char challenge[kChallengeBytes];
     encode_challenge(a, challenge);
     CHECK(*decode_challenge(challenge) == a);
