@@ -26,6 +26,17 @@ TEST_CASE("a pull makes an equal copy") {
     }
 }
 
+TEST_CASE("a pull where other bytes have the key is refused") {
+    Node a, b;
+    Remote remote(kKey);
+    for (std::uint64_t seed : {1, 2}) {
+        Node& node = seed == 1 ? a : b;
+        REQUIRE(put(node.store(), "key", random_bytes(1000, seed)).ok());
+    }
+    CHECK(remote.pull(b.local, {"key", a.tcp}, kPatience).status().code() == Code::KeyExists);
+    CHECK(*get(remote, b.tcp, {"key"}) == random_bytes(1000, 2));
+}
+
 TEST_CASE("a pull from one who lacks it, is gone or has a bad copy stores nothing") {
     Node a, b;
     auto gone = std::make_unique<Node>();

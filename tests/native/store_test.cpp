@@ -31,6 +31,7 @@ TEST_CASE("a key is written once: the same bytes are fine, others are not") {
         REQUIRE(put(*place.store, key, bytes).ok());
         CHECK(put(*place.store, key, bytes).ok());
         CHECK(put(*place.store, key, bytes + "x").status().code() == Code::KeyExists);
+        CHECK(put(*place.store, key, bytes.substr(0, 900)).status().code() == Code::KeyExists);
         std::string other = bytes;
         other.back() ^= 1;
         CHECK(put(*place.store, key, other).status().code() == Code::KeyExists);

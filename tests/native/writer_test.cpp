@@ -46,6 +46,7 @@ TEST_CASE("a commit with too few bytes or a wrong checksum stores nothing") {
         CHECK(writer->append(bytes.data(), bytes.size() - 1).ok());
         CHECK(writer->append("too many", 8).code() == Code::BadInput);
         CHECK(writer->commit(0).status().code() == Code::Damaged);
+        CHECK(writer->commit(writer->crc()).status().code() == Code::Damaged);
         CHECK(writer->append(bytes.data() + bytes.size() - 1, 1).ok());
         CHECK(writer->commit(1234).status().code() == Code::Damaged);
     }
