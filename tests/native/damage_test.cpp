@@ -146,6 +146,19 @@ TEST_CASE("verify finds a changed byte, and the object is lost") {
     }
 }
 
+TEST_CASE("verify finds a changed byte in the heap, and the object is lost") {
+    StoreDir place;
+    std::string bytes = random_bytes(1000, 1);
+    REQUIRE(put(*place.store, "key", bytes).ok());
+    ObjectPtr object = place.store->find("key");
+    REQUIRE(object->in_heap);
+    CHECK(place.store->verify(object).ok());
+    const_cast<char&>(object->bytes[500]) ^= 1;  // as a bad module would
+    CHECK(place.store->verify(object).code() == Code::Damaged);
+    CHECK(place.store->find("key") == nullptr);
+    CHECK(place.store->absent("key").code() == Code::Damaged);
+}
+
 TEST_CASE("rule 7: of an object whose copy went bad nobody says that it never was") {
     StoreDir place;
     std::string bytes = random_bytes(100'000, 1);

@@ -150,6 +150,22 @@ TEST_CASE("files of no and of few bytes, and with strange names, are files like 
     }
 }
 
+TEST_CASE("rule 4: who does not own a file reads it only for an owner that failed") {
+    Node owner, other;
+    agree({&owner, &other});
+    TempDir root;
+    std::string bytes = random_bytes(1000, 1);
+    auto order = order_for(root, "file");
+    order.path = key_of({&owner}, "@file" + order.path).substr(5);
+    write_file(order.path, bytes);
+    Remote remote(kKey);
+    CHECK(read(remote, other.tcp, order).status().code() == Code::StaleView);
+    CHECK(other.agent().files().fill_counters().started == 0);
+    CHECK(*read(remote, owner.tcp, order) == bytes);
+    order.stands_in = true;
+    CHECK(*read(remote, other.tcp, order) == bytes);
+}
+
 TEST_CASE("rule 12: a change is seen by who validates or after a refresh, and not before") {
     Node node;
     TempDir root;

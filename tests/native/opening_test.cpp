@@ -408,6 +408,28 @@ TEST_CASE("whoever asks to look first gets the file as it is now") {
     CHECK(all_of(cluster.open(path)->fd) == random_bytes(50'000, 8));
 }
 
+TEST_CASE("whoever asks to look first does not join one who looked before") {
+    Cluster cluster;
+    Proxy proxy(cluster.b.tcp);
+    cluster.found_at(proxy.tcp, cluster.c.tcp);
+    FileOrder order = cluster.order(cluster.file_of({&cluster.b}, 100'000, 7));
+    order.validate = true;
+    REQUIRE(cluster.open(order).ok());
+    proxy.held = true;
+    std::uint64_t hits = cluster.b.agent().files().counters().hits;
+    Opened before;
+    std::thread early([&] { before = std::move(*cluster.open(order)); });
+    // The owner has looked, and what it says is held up by the network.
+    CHECK(eventually([&] { return cluster.b.agent().files().counters().hits > hits; }));
+    write_file(order.path, random_bytes(50'000, 8));
+    cluster.found_at(cluster.b.tcp, cluster.c.tcp);  // a way that is open
+    Opened after = std::move(*cluster.open(order));
+    proxy.held = false;
+    early.join();
+    CHECK(all_of(before.fd) == random_bytes(100'000, 7));
+    CHECK(all_of(after.fd) == random_bytes(50'000, 8));
+}
+
 TEST_CASE("files are opened over the Unix socket only") {
     Cluster cluster;
     std::string path = cluster.file_of({&cluster.a}, 1000, 7);
