@@ -39,7 +39,7 @@ static _Atomic uint64_t pause_ms;
 
 static uint64_t now_ms(void) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    hf_now(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 

@@ -18,30 +18,82 @@ static struct timespec timespec_of(uint64_t ns) {
     return (struct timespec){seconds, rest};
 }
 
-// Mapped when the first descriptor comes along that may be a copy; never unmapped.
-static const struct hf_table* table(void) {
-    static const struct hf_table* _Atomic mapped;
-    const struct hf_table* known = mapped;
-    if (known != NULL || hf_settings.table[0] == 0) return known;
-    int file = (int)syscall(SYS_openat, AT_FDCWD, hf_settings.table, O_RDONLY | O_CLOEXEC, 0);
-    if (file < 0) return NULL;
+// ---- the table -------------------------------------------------------------------------------
+
+// The clock of hearts: it goes on while the host sleeps, when agents hear nothing.
+static uint64_t now_ns(void) {
+    struct timespec now;
+    hf_now(CLOCK_BOOTTIME, &now);
+    return nanoseconds(&now);
+}
+
+static bool beats(const struct hf_table* all) {
+    uint64_t beat = __atomic_load_n(&all->beat_ns, __ATOMIC_ACQUIRE), time = now_ns();
+    return beat != 0 && time < beat + all->fresh_ns && beat < time + all->fresh_ns;
+}
+
+// A program may outlive a session, and find the table of the next one under the same path. Maps
+// stay, since others may be reading them, and what they tell of copies that are still open holds.
+// After so many sessions the program keeps to the last.
+#define MOST_MAPS 16
+struct map {
+    const struct hf_table* table;
+    uint64_t device, inode;
+    struct map* before;
+};
+static struct map maps[MOST_MAPS];
+static _Atomic unsigned claimed;
+static struct map* _Atomic newest;
+
+// Maps the table that lies there now, if it is another than the one that is known.
+static void map_table(struct map* known) {
     struct stat seen;
+    if (known != NULL && (syscall(SYS_newfstatat, AT_FDCWD, hf_settings.table, &seen, 0) != 0 ||
+                          (seen.st_dev == known->device && seen.st_ino == known->inode)))
+        return;
+    if (claimed >= MOST_MAPS) return;
+    int file = (int)syscall(SYS_openat, AT_FDCWD, hf_settings.table, O_RDONLY | O_CLOEXEC, 0);
+    if (file < 0) return;
     uint64_t magic;
     void* at = MAP_FAILED;
-    if (syscall(SYS_fstat, file, &seen) == 0 && seen.st_size == sizeof *known &&
+    if (syscall(SYS_fstat, file, &seen) == 0 && seen.st_size == sizeof(struct hf_table) &&
         seen.st_uid == hf_settings.user &&
         syscall(SYS_pread64, file, &magic, sizeof magic, offsetof(struct hf_table, magic)) ==
             sizeof magic &&
         magic == HF_TABLE_MAGIC)
-        at = (void*)syscall(SYS_mmap, NULL, sizeof *known, PROT_READ, MAP_SHARED, file, 0);
+        at =
+            (void*)syscall(SYS_mmap, NULL, sizeof(struct hf_table), PROT_READ, MAP_SHARED, file, 0);
     syscall(SYS_close, file);
-    if (at == MAP_FAILED) return NULL;
-    if (__atomic_compare_exchange_n((const struct hf_table**)&mapped, &known, at, false,
-                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-        return at;
-    syscall(SYS_munmap, at, sizeof *known);
-    return known;
+    if (at == MAP_FAILED) return;
+    unsigned place = claimed++;
+    if (place < MOST_MAPS) {
+        maps[place] = (struct map){at, seen.st_dev, seen.st_ino, known};
+        if (__atomic_compare_exchange_n((struct map**)&newest, &known, &maps[place], false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            if (known != NULL) hf_forget_roots();
+            return;
+        }
+    }
+    syscall(SYS_munmap, at, sizeof(struct hf_table));
 }
+
+// That of the session that there is, if there is one; looked for when the first descriptor comes
+// along that may be a copy, and again whenever its heart does not beat.
+static struct map* tables(void) {
+    struct map* known = newest;
+    if (hf_settings.table[0] == 0 || (known != NULL && beats(known->table))) return known;
+    int saved = errno;
+    map_table(known);
+    errno = saved;
+    return newest;
+}
+
+static const struct hf_table* table(void) {
+    const struct map* known = tables();
+    return known == NULL ? NULL : known->table;
+}
+
+// ---- copies ----------------------------------------------------------------------------------
 
 // Without what lies behind the end of its path: most are short, and each line of the table that is
 // not touched need not come from memory. False: its path has no end.
@@ -87,10 +139,12 @@ bool hf_knows_copies(void) {
 bool hf_is_copy(const struct stat* seen, struct hf_entry* original) {
     // All copies are like that, and hardly anything else is.
     if (seen->st_mode != (S_IFREG | S_IRUSR) || seen->st_uid != hf_settings.user) return false;
-    const struct hf_table* all = table();
-    return all != NULL && find_entry(all, seen->st_dev, seen->st_ino, original) &&
-           original->size == (uint64_t)seen->st_size &&
-           original->copy_mtime_ns == nanoseconds(&seen->st_mtim);
+    for (const struct map* one = tables(); one != NULL; one = one->before)
+        if (find_entry(one->table, seen->st_dev, seen->st_ino, original) &&
+            original->size == (uint64_t)seen->st_size &&
+            original->copy_mtime_ns == nanoseconds(&seen->st_mtim))
+            return true;
+    return false;
 }
 
 bool hf_copy_behind(int descriptor, struct hf_entry* original) {
@@ -102,18 +156,6 @@ bool hf_copy_behind(int descriptor, struct hf_entry* original) {
 }
 
 // ---- copies that lie under a name ------------------------------------------------------------
-
-// The clock of hearts: it goes on while the host sleeps, when agents hear nothing.
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return nanoseconds(&now);
-}
-
-static bool beats(const struct hf_table* all) {
-    uint64_t beat = __atomic_load_n(&all->beat_ns, __ATOMIC_ACQUIRE), time = now_ns();
-    return beat != 0 && time < beat + all->fresh_ns && beat < time + all->fresh_ns;
-}
 
 // Whether the agent lives and has not forgotten what it told.
 static bool holds(const struct hf_table* all, uint64_t generation) {

@@ -35,9 +35,7 @@ enum hf_whether hf_is_here(const struct hf_root* known) {
     return HF_HERE;
 }
 
-// ---- where that may be another from then on --------------------------------------------------
-
-static int looks_again(int result) {
+void hf_forget_roots(void) {
     for (size_t i = 0; i < hf_settings.count; ++i) {
         struct hf_root* root = &hf_settings.roots[i];
         root->here = 0;
@@ -45,6 +43,12 @@ static int looks_again(int result) {
         root->asked = false;
         root->device = 0;
     }
+}
+
+// ---- where that may be another from then on --------------------------------------------------
+
+static int looks_again(int result) {
+    hf_forget_roots();
     return result;
 }
 

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "preload/table.h"
 
@@ -33,6 +34,9 @@ struct hf_symbol {
 #define NEXT(symbol) ((__typeof__(&symbol))hf_next(&next_##symbol))
 void* hf_next(struct hf_symbol* symbol);
 void hf_find_all(void);
+// The time as agents see it: programs may be told another by a library that stands before the C
+// library's clock.
+void hf_now(clockid_t clock, struct timespec* now);
 
 // ---- room that is not on the stack (scratch.c) ----
 
@@ -86,6 +90,8 @@ enum hf_whether { HF_UNTOLD, HF_ELSEWHERE, HF_HERE };
 // Whether a root is the directory that the agent's copies are of. Where mount namespaces differ its
 // path may stand for anything. HF_UNTOLD: the agent has not been asked for a file of it.
 enum hf_whether hf_is_here(const struct hf_root* root);
+// That is to be found out again.
+void hf_forget_roots(void);
 
 // ---- names (paths.c) ----
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import os
 import random
@@ -20,6 +21,7 @@ from holdfast.cluster import session as sessions
 from holdfast.cluster.contacts import Contacts
 from holdfast.cluster.storage import Storage
 from holdfast.cluster.survey import survey
+from holdfast.config import load
 from holdfast.files import preloading
 
 FILES = 40
@@ -437,6 +439,93 @@ def test_another_library_that_is_preloaded_stays(shell: Shell, tmp_path: Path) -
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True)
     program = "import ctypes; assert ctypes.CDLL(None).holdfast_test_other() == 42; check(1)"
     assert runs(shell, program, LD_PRELOAD=str(library)) == {}
+
+
+def test_a_clock_that_tells_programs_another_time(shell: Shell, tmp_path: Path) -> None:
+    source, library = tmp_path / "shifted.c", tmp_path / "shifted.so"
+    source.write_text("""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <time.h>
+int clock_gettime(clockid_t clock, struct timespec* out) {
+    int (*next)(clockid_t, struct timespec*) = dlsym(RTLD_NEXT, "clock_gettime");
+    int result = next(clock, out);
+    out->tv_sec += 3600;
+    return result;
+}""")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    program = """
+import time
+uptime = float(open("/proc/uptime").read().split()[0])
+assert time.clock_gettime(time.CLOCK_BOOTTIME) > uptime + 3000
+for number in range(2 * files): check(number)"""
+    assert runs(shell, program, LD_PRELOAD=str(library)) == {}
+
+
+OUTLIVES = """
+import fcntl, os, sys, time
+root = sys.argv[1]
+def copy(name):  # the agent may need a moment
+    end = time.monotonic() + 30
+    while True:
+        file = open(f"{root}/{name}", "rb")
+        if os.readlink(f"/proc/self/fd/{file.fileno()}") != file.name: return file
+        assert time.monotonic() < end, "it is not cached"
+        file.close()
+        time.sleep(0.05)
+def told(info):
+    return info.st_ino, info.st_mode, info.st_size, info.st_mtime_ns
+def wait(text):
+    print(text, flush=True)
+    sys.stdin.readline()
+held = copy("held")
+wait("open")
+file = copy("other")
+for one in (held, file):
+    assert told(os.fstat(one.fileno())) == told(os.stat(one.name)), one
+fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+wait("locked")
+"""
+
+
+def test_a_program_that_outlives_its_session(tmp_path: Path) -> None:
+    def holdfast_command(*arguments: str) -> None:
+        main = "from holdfast.cli.main import main; main()"
+        command = [sys.executable, "-c", main, *arguments, "--session", "outlived"]
+        subprocess.run(command, check=True, capture_output=True, timeout=WITHIN)
+
+    def variables() -> dict[str, str]:
+        config = load(arguments={**SETTINGS, "session": "outlived"}).config
+        return preloading.environment(config, [str(tmp_path)], 1, "recache", "never", {})
+
+    for name in ("held", "other"):
+        (tmp_path / name).write_text(name)
+    settings = [f"--set={name}={value}" for name, value in SETTINGS.items()]
+    holdfast_command("up", "--nodes", "1", *settings)
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-c", OUTLIVES, str(tmp_path)],
+            env={**os.environ, **variables()},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as running:
+            assert running.stdin is not None
+            assert running.stdout is not None
+            try:
+                assert running.stdout.readline() == "open\n"
+                holdfast_command("down")
+                holdfast_command("up", "--nodes", "1", *settings)
+                running.stdin.write("go\n")
+                running.stdin.flush()
+                assert running.stdout.readline() == "locked\n"
+                with (tmp_path / "other").open() as file, pytest.raises(BlockingIOError):
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            finally:
+                running.stdin.close()
+                running.wait(WITHIN)
+    finally:
+        holdfast_command("down")
 
 
 def test_holdfast_run(shell: Shell, tmp_path: Path) -> None:
