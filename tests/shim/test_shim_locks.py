@@ -210,3 +210,17 @@ for number, lock in enumerate([fcntl.lockf, fcntl.flock]):
     lock(file, fcntl.LOCK_SH)
     assert os.read(file, 6) == os.pread(file, 6, 6) == b"old %d." % number""",
     )
+
+
+def test_a_process_that_locked_a_file_opens_it_itself_from_then_on(shell: Shell) -> None:
+    lines = """
+def is_copy(file):
+    return os.readlink(f"/proc/self/fd/{file.fileno()}") != file.name
+for number, lock in enumerate((fcntl.lockf, fcntl.flock)):
+    file = open(f"{root}/{number}", "rb")
+    assert is_copy(file)
+    lock(file, fcntl.LOCK_SH if lock is fcntl.lockf else fcntl.LOCK_EX)
+    again = open(f"{root}/{number}", "rb")
+    assert not is_copy(file) and not is_copy(again), number
+    assert is_copy(open(f"{root}/{number + 2}", "rb"))"""
+    runs(shell, lines)
