@@ -7,14 +7,28 @@
 // it had one; other names of that inode are out as long as the path is. A directory or a symbolic
 // link that leaves says so: what other names lead through it is to be looked at again, and is found
 // to be out by the names on its way.
+//
+// Rule 9 keeps dropped keys for ever, and programs may change any number of paths. So a key is
+// forgotten when another one says as much of its path and of all below it:
+//
+// - a return of a path, with a greater number, for what left at or below it, and for returns there;
+// - a directory that left, with a number no less, for names below it that left without an inode.
+//
+// That is final. What such a key covers is covered as well by any key for which it is forgotten in
+// its turn, so at every moment some key that is known covers all that were ever forgotten: one that
+// comes back from a member who has not heard yet is refused, and no path is out, or in, that would
+// not be if all keys had been kept, whatever the order in which a member hears of them.
 // Thread-safe; a short lock, no I/O.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace holdfast {
 
@@ -32,24 +46,65 @@ class Excluded {
     // The key to drop so that a path leaves the cache, with the inode that it has (0: none); the
     // same as before if it is out already.
     std::string leaving(const std::string& path, std::uint64_t inode) const;
+    // By what a path is out: itself or a directory above it, and the key that says so.
+    struct Cover {
+        std::string path, key;
+    };
+    std::optional<Cover> cover(const std::string& path) const;
+    // So much was said of names in one directory that it is better to say it of the directory.
+    static constexpr std::size_t kMostWithin = 1024;
+    bool crowded(const std::string& directory) const;
     // The key to drop so that it may return; empty if neither it nor anything below is out.
     std::string returning(const std::string& path) const;
-    // A key that was dropped, whatever it is. Tells what it says of a path, if it does.
+    // A key that was dropped, whatever it is. Tells what it says of a path, if it does, and which
+    // keys are to be forgotten from now on, perhaps this one.
     enum class News { Nothing, Left, WayLeft, Returned };
-    News learn(const std::string& key);
+    struct Learnt {
+        News news = News::Nothing;
+        std::vector<std::string> forgotten = {};
+    };
+    Learnt learn(const std::string& key);
+    // For a key that says that a path left, if that was refused: one that is not. Else empty.
+    std::string repeated(const std::string& key) const;
 
   private:
+    // What a key says of its path.
+    struct Saying {
+        bool left = false;
+        std::uint64_t number = 0, inode = 0;
+        auto operator<=>(const Saying&) const = default;
+        std::string key(const std::string& path) const;
+    };
     struct Said {
+        std::set<Saying> all;
+        std::uint64_t left = 0, returned = 0;  // the greatest numbers
+    };
+    struct Keyed {
+        std::string path;
+        Saying saying;
+    };
+    static std::optional<Keyed> decode(const std::string& key);
+    // Whether the first says as much as the second of the second's path, which is at or below it.
+    static bool covers(const Saying& one, const Saying& other, bool same_path);
+    // With the lock held: what was said of a path and of those above it.
+    struct Greatest {
         std::uint64_t left = 0, returned = 0;
     };
-    // With the lock held: what was said of a path and of those above it.
-    Said about(std::string path) const;
+    Greatest about(std::string path) const;
     bool out(const std::string& path) const;
+    bool covered(const std::string& path, const Saying& saying) const;
+    // What is covered by the saying about a path; it is no longer said.
+    std::vector<std::string> forget_below(const std::string& path, const Saying& saying);
+    void forget(const std::string& path, Said& said, const Saying& saying);
 
     mutable std::mutex mutex_;
     std::unordered_map<std::string, Said> said_;
     std::unordered_map<std::uint64_t, std::set<std::string>> inodes_;  // of which paths
-    std::unordered_map<std::string, std::set<std::string>> within_;    // paths by their directory
+    struct Within {
+        std::set<std::string> paths;  // that have left
+        std::size_t sayings = 0;      // of them
+    };
+    std::unordered_map<std::string, Within> within_;  // by their directory
     std::uint64_t last_ = 0;
 };
 

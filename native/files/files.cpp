@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include "base/log.hpp"
 #include "files/resolve.hpp"
 #include "rpc/body.hpp"
 #include "store/lanes.hpp"
@@ -25,6 +26,13 @@ std::string common_directory(const std::vector<std::string>& paths) {
     return common;
 }
 
+// Whether no symbolic link is on the way from a path to one at or below it.
+bool is_direct(const std::string& above, const std::string& path) {
+    if (path == above) return true;
+    auto names = names_on_the_way(above, directory_of(path));
+    return names.ok() && names->size() == 1;
+}
+
 Answer with_attributes(const Attributes& attributes) {
     Answer answer;
     answer.meta = attributes.encode();
@@ -35,7 +43,7 @@ Answer with_attributes(const Attributes& attributes) {
 
 Files::Files(Store& store, Presence& presence, Incidents& incidents, Pool& pool)
     : store_(store), presence_(presence), incidents_(incidents), fills_(store, pool, lane::kFill) {
-    store_.watch_dropped([this](const std::string& key) { learn(key); });
+    store_.watch_dropped([this](const std::string& key) { return learn(key); });
 }
 
 // ---- requests --------------------------------------------------------------------------------
@@ -130,19 +138,40 @@ std::vector<std::string> Files::leave(const std::string& path) {
     std::vector<std::string> keys;
     bool is_file = ::stat(path.c_str(), &now) == 0 && S_ISREG(now.st_mode);
     bool is_way = is_way_to_others(path);
-    if (is_file || !is_way) keys.push_back(excluded_.leaving(path, is_file ? now.st_ino : 0));
-    if (is_way) keys.push_back(excluded_.leaving(path, Excluded::kWay));
+    // Other names by which it is not out yet, if the path is: hard links, and what a link leads to.
+    bool has_names = is_file && (is_way || now.st_nlink > 1);
+    auto cover = excluded_.cover(path);
+    if (cover && !has_names && is_direct(cover->path, path)) return {cover->key};
+    std::string whole = path;
+    while (whole != "/" && excluded_.crowded(directory_of(whole))) whole = directory_of(whole);
+    if (whole != path) {
+        log_warning("more than " + std::to_string(Excluded::kMostWithin) + " names in " + whole +
+                    " were changed: all of it is read from the shared file system until it is "
+                    "refreshed");
+        keys.push_back(excluded_.leaving(whole, Excluded::kWay));
+    }
+    if (has_names || (whole == path && (is_file || !is_way)))
+        keys.push_back(excluded_.leaving(path, is_file ? now.st_ino : 0));
+    if (is_way && whole == path) keys.push_back(excluded_.leaving(path, Excluded::kWay));
     store_.bury(keys);
     return keys;
 }
 
-void Files::learn(const std::string& key) {
+std::string Files::hear_leave(const std::string& key) {
+    store_.bury({key});
+    std::string again = excluded_.repeated(key);
+    if (!again.empty()) store_.bury({again});
+    return again;
+}
+
+std::vector<std::string> Files::learn(const std::string& key) {
     if (auto refreshed = RefreshKey::decode(key)) {
         heard_of(refreshed->number);
         if (watch_ && refreshed->number != told_) watch_(refreshed->path);
-        return;
+        return {};
     }
-    switch (excluded_.learn(key)) {
+    auto learnt = excluded_.learn(key);
+    switch (learnt.news) {
         case Excluded::News::Nothing:
             break;
         case Excluded::News::Left:
@@ -156,6 +185,7 @@ void Files::learn(const std::string& key) {
         case Excluded::News::Returned:  // with other names of the same files, whichever
             distrust();
     }
+    return std::move(learnt.forgotten);
 }
 
 void Files::heard_of(std::uint64_t number) {

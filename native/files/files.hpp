@@ -75,6 +75,9 @@ class Files {
     // May block: somebody changes it, so it leaves the cache. Gives the keys that say so, for the
     // other members.
     std::vector<std::string> leave(const std::string& path);
+    // May block: another member says so. Gives the key by which the path left here, if not by that
+    // one: we know of a refresh that the other has not heard of.
+    std::string hear_leave(const std::string& key);
     // Forgets what is known of paths and all below them, which may be cached again, and says so to
     // all members by a dropped key; gives of how many files something was known.
     std::size_t refresh(const std::vector<std::string>& paths, std::uint64_t number);
@@ -98,7 +101,7 @@ class Files {
     const Fills::Counters& fill_counters() const { return fills_.counters(); }
 
   private:
-    void learn(const std::string& key);
+    std::vector<std::string> learn(const std::string& key);
     std::size_t refresh(const std::string& path);
     Result<FileCopy> fetch_once(const FileOrder& order, Duration patience, Young young);
     Status fence(const FileOrder& order) const;

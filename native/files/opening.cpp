@@ -20,6 +20,7 @@ namespace holdfast {
 namespace {
 
 constexpr std::size_t kMostTelling = 16;  // members that are told of a change at the same time
+constexpr int kMostRounds = 3;            // in which they are, if there are refreshes meanwhile
 
 Status not_cached(const std::string& path, const std::string& why) {
     return Status(Code::NotCached,
@@ -118,18 +119,28 @@ std::variant<Answer, Blocking> Opening::leave(const Request& request) {
     if (!message.ok()) return Answer(message.take_status());
     if (!message->key.empty())
         return Blocking{lane::kDisk, [this, key = message->key](Body&) -> Answer {
-                            store_.bury({key});
-                            return {};
+                            Answer answer;
+                            answer.meta = files_.hear_leave(key);
+                            return answer;
                         }};
     return Blocking{lane::kLeave, [this, path = message->path](Body& body) -> Answer {
-                        for (auto& key : files_.leave(path)) tell_all(path, key, body.patience());
+                        auto keys = files_.leave(path);
+                        for (int i = 0; i < kMostRounds && !keys.empty(); ++i) {
+                            std::vector<std::string> again;
+                            for (auto& key : keys) tell_all(path, key, body.patience(), again);
+                            store_.bury(again);
+                            keys = std::move(again);
+                        }
                         return {};
                     }};
 }
 
 // Those who do not hear it now hear of it when they compare what was dropped. Until then their
-// programs may open copies by name, as long as they believe that their agent lives.
-void Opening::tell_all(const std::string& path, const std::string& key, Duration patience) {
+// programs may open copies by name, as long as they believe that their agent lives. Those who know
+// of a refresh that we have not heard of say by which key the path left them instead: all are to
+// know that one, since the key that we made counts for nothing beside the refresh.
+void Opening::tell_all(const std::string& path, const std::string& key, Duration patience,
+                       std::vector<std::string>& again) {
     PlacementPtr placement = presence_.placement();
     if (!placement) return;
     // What is left is for those who do not answer.
@@ -156,7 +167,11 @@ void Opening::tell_all(const std::string& path, const std::string& key, Duration
             auto told =
                 peers_.ask(placement->addresses[node], {.op = Op::Leave, .meta = meta}, wait);
             waiting.ended(told);
-            if (told.ok()) continue;
+            if (told.ok()) {
+                std::lock_guard lock(mutex_);
+                if (!told->meta().empty()) again.push_back(told->meta());
+                continue;
+            }
             all = false;
             if (is_failure(told.status())) failed(member, path, told.status());
         }

@@ -92,7 +92,8 @@ class Opening {
     Result<Passed> fetch(const Owner& owner, const FileOrder& order, Duration left, Fetch& own);
     Result<Passed> receive(const Owner& owner, const FileOrder& order, Duration wait, Fetch& own,
                            bool& began);
-    void tell_all(const std::string& path, const std::string& key, Duration patience);
+    void tell_all(const std::string& path, const std::string& key, Duration patience,
+                  std::vector<std::string>& again);
     void answered(std::uint64_t member, Duration first_byte);
     void failed(std::uint64_t member, const std::string& path, const Status& status);
 

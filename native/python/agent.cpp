@@ -80,6 +80,7 @@ nb::dict counters(Agent& agent) {
     all["dropped"] = store.dropped.load();
     all["trimmed"] = store.trimmed.load();
     all["tombstones"] = agent.store().dropped_digest().first;
+    all["tombstone_bytes"] = agent.store().dropped_bytes();
     all["damaged"] = store.damaged.load();
     all["refused_full"] = store.refused_full.load();
     all["connections"] = traffic.connections.load();

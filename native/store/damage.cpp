@@ -83,7 +83,7 @@ bool Store::lose(const ObjectPtr& object, const std::string& why) {
         ++counters_.damaged;
         unlink(slot);
         // What has a source is read again; of the rest nobody may say that it never was.
-        if (!object->has_source && lost_.insert(object->key).second) remember(object->key);
+        if (!object->has_source) remember_loss(object->key);
     }
     if (watch_lost_) watch_lost_();
     log_warning("lost the copy of '" + object->key + "': " + why);
@@ -141,7 +141,7 @@ void Store::medium_failed(Tier which, int error) {
             unlink(here);
             state.reserved -= object->footprint();
             state.leaving -= object->footprint();
-            if (!object->has_source && lost_.insert(object->key).second) remember(object->key);
+            if (!object->has_source) remember_loss(object->key);
             lost.push_back(std::move(object));
         }
         counters_.damaged += lost.size();

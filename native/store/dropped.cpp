@@ -11,7 +11,16 @@ bool DroppedKeys::add(const std::string& key) {
     if (!keys_[hash >> 56].insert(key).second) return false;
     digests_[hash >> 56] ^= hash;
     ++count_;
+    bytes_ += key.size();
     return true;
+}
+
+void DroppedKeys::forget(const std::string& key) {
+    std::uint64_t hash = xxh3_64(key);
+    if (keys_[hash >> 56].erase(key) == 0) return;
+    digests_[hash >> 56] ^= hash;
+    --count_;
+    bytes_ -= key.size();
 }
 
 bool DroppedKeys::contains(const std::string& key) const {

@@ -31,8 +31,8 @@ void Store::remove_file(const Object& object) {
 // ---- keys that are remembered ----------------------------------------------------------------
 
 // Never refused for want of room: to forget would be worse than to go a little beyond.
-void Store::remember(const std::string& key) {
-    tier(Tier::Memory).occupied += key.size() + kEntryBytes;
+void Store::remember_loss(const std::string& key) {
+    if (lost_.insert(key).second) tier(Tier::Memory).occupied += key.size() + kEntryBytes;
 }
 
 Status Store::absence(const std::string& key) const {
@@ -61,10 +61,10 @@ std::size_t Store::bury(const std::vector<std::string>& keys) {
             std::lock_guard lock(mutex_);
             if (!dropped_.add(key)) continue;
             ++added;
-            remember(key);
             forget_loss(key);
             survey_.forget_ghost(key);
-            if (watch_) watch_(key);
+            if (watch_)
+                for (auto& said : watch_(key)) dropped_.forget(said);
             // A Writer that has the key finds the tombstone when it commits.
             auto slot = index_.find(key);
             if (slot == index_.end() || !slot->second.object) continue;
@@ -81,6 +81,11 @@ std::size_t Store::bury(const std::vector<std::string>& keys) {
 std::pair<std::uint64_t, std::uint64_t> Store::dropped_digest() {
     std::lock_guard lock(mutex_);
     return {dropped_.count(), dropped_.digest()};
+}
+
+std::uint64_t Store::dropped_bytes() {
+    std::lock_guard lock(mutex_);
+    return dropped_.bytes() + dropped_.count() * kEntryBytes;
 }
 
 std::array<std::uint64_t, DroppedKeys::kBuckets> Store::dropped_buckets() {

@@ -4,8 +4,9 @@
 // and bury() unlink files, which may block; create() and Writer write files; verify() reads them.
 // Objects are immutable and shared: a reader keeps what it found, whatever happens to the index.
 //
-// A key that was dropped is remembered for ever and never stored again. A key whose copy went bad
-// is remembered until it is stored again or dropped. Both count in the capacity of the memory tier.
+// A key that was dropped is remembered for ever and never stored again. It counts in no tier: who
+// drops what nobody can drop again must not lose room for objects. A key whose copy went bad is
+// remembered until it is stored again or dropped, in the place of its object in the memory tier.
 //
 // A disk that keeps failing is condemned for the life of the store: what would lie there lies in
 // the memory tier from then on. If it was reads that failed, all that lay on it counts as lost.
@@ -88,13 +89,16 @@ class Store {
     void drop(const std::string& key);
     // The same for keys that others have dropped; gives how many we did not know.
     std::size_t bury(const std::vector<std::string>& keys);
-    // Called for each key when it is first known to be dropped, with the lock held.
-    void watch_dropped(std::function<void(const std::string&)> watch) { watch_ = std::move(watch); }
+    // Called for each key when it is first known to be dropped, with the lock held. Gives the keys,
+    // perhaps that one, which say nothing any more that others do not: they are forgotten.
+    using Watch = std::function<std::vector<std::string>(const std::string&)>;
+    void watch_dropped(Watch watch) { watch_ = std::move(watch); }
     // Called when a copy was given up as bad, which may still lie there under its name.
     void watch_lost(std::function<void()> watch) { watch_lost_ = std::move(watch); }
     // Told of bad copies and condemned tiers from now on; before other threads use the store.
     void tell(Incidents& incidents) { incidents_ = &incidents; }
     std::pair<std::uint64_t, std::uint64_t> dropped_digest();  // how many, and DroppedKeys::digest
+    std::uint64_t dropped_bytes();                             // of memory, about
     std::array<std::uint64_t, DroppedKeys::kBuckets> dropped_buckets();
     std::vector<std::string> dropped_in(const std::vector<std::uint32_t>& buckets);
 
@@ -200,7 +204,7 @@ class Store {
     bool lose(const ObjectPtr& object, const std::string& why);  // false if it is not here
     // With the lock held.
     Status absence(const std::string& key) const;
-    void remember(const std::string& key);
+    void remember_loss(const std::string& key);
     void forget_loss(const std::string& key);
     void note(event::Incident::Kind kind, Tier which, const std::string& key, std::string why);
 
@@ -209,7 +213,7 @@ class Store {
     std::array<std::unique_ptr<TierState>, kTiers> tiers_;
     std::map<std::string, Slot> index_;
     DroppedKeys dropped_;
-    std::function<void(const std::string&)> watch_;
+    Watch watch_;
     std::function<void()> watch_lost_;
     Incidents* incidents_ = nullptr;
     std::unordered_set<std::string> lost_;

@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "files/table.hpp"
 #include "proxy.hpp"
 #include "support.hpp"
 
@@ -441,4 +442,19 @@ TEST_CASE("files are opened over the Unix socket only") {
                             meta.substr(0, meta.size() - 1)})
         CHECK(OpenMessage::decode(bad).status().code() == Code::Damaged);
     CHECK(OpenMessage::decode(meta)->encode() == meta);
+}
+
+TEST_CASE("a change waits for the programs of members that could not be told") {
+    Cluster cluster;
+    std::string path = cluster.file_of({&cluster.a}, 1000, 1);
+    auto leave = [&] {
+        TimePoint before = Clock::now();
+        Question question{.op = Op::Leave, .meta = LeaveMessage{path, ""}.encode()};
+        CHECK(cluster.remote.client().ask(cluster.a.local, question, kPatience).ok());
+        return Clock::now() - before;
+    };
+    leave();
+    CHECK(cluster.b.agent().files().excluded().contains(path));
+    cluster.found_at(cluster.b.tcp, gone());
+    CHECK(leave() >= AttributeTable::kFresh);  // it may have died a moment ago
 }

@@ -10,7 +10,7 @@ from ..cluster.messages import AgentStatus
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 #: Counters of an agent that may also fall: gauges in the words of OpenMetrics.
-_GAUGES = {"connections", "tombstones", "tree_depth"}
+_GAUGES = {"connections", "tombstone_bytes", "tombstones", "tree_depth"}
 
 
 def render(status: AgentStatus) -> str:
