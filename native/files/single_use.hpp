@@ -4,6 +4,7 @@
 // Until it is passed a file counts in the capacity of its tier, which is memory, or the disk where
 // that has no room; from then on its pages are the readers', and go with the last of them. (They
 // are not used again even then: what a program has sent from its file may still be on its way.)
+// As long as they are there, no other file finds room where they lie (Store::really_free).
 // Files have no name, so nothing is left of them whatever happens.
 #pragma once
 

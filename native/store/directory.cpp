@@ -140,6 +140,14 @@ void TierDirectory::remove(const std::string& name) const {
     ::unlinkat(directory.get(), inside, 0);
 }
 
+bool TierDirectory::has_room(std::uint64_t bytes, std::uint64_t most) const {
+    struct statfs now{};
+    if (::fstatfs(large_ ? large_.get() : fd_.get(), &now) != 0 || now.f_blocks == 0) return true;
+    auto block = static_cast<std::uint64_t>(now.f_bsize);
+    if (bytes > now.f_bavail * block) return false;
+    return !large_ || (bytes <= most && (now.f_blocks - now.f_bfree) * block <= most - bytes);
+}
+
 std::string TierDirectory::path_of(const std::string& name) const {
     return path_ + "/" + name;
 }

@@ -41,6 +41,10 @@ class TierDirectory {
     Status publish(const std::string& temporary, const std::string& name);
     Result<Fd> open(const std::string& name) const;
     void remove(const std::string& name) const;
+    // Whether so many bytes more are no more than may lie here, nor than the file system has left.
+    // Files that were removed count as long as somebody has them open, but those alone that lie in
+    // a tmpfs of our own: of another nobody can tell whose they are.
+    bool has_room(std::uint64_t bytes, std::uint64_t most) const;
 
     const std::string& path() const { return path_; }
     // By which other processes of ours open a file.

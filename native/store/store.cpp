@@ -21,6 +21,12 @@ Result<Tier> in(Tier tier, Status reserved) {
     return tier;
 }
 
+Status held_open() {
+    return Status(Code::Full,
+                  "no memory is left beside the files that programs hold open; close some or start "
+                  "with a larger capacity");
+}
+
 Status taken(const std::string& key) {
     return Status(Code::KeyExists,
                   "'" + key + "' holds other bytes; a key is written once, choose another");
@@ -92,26 +98,49 @@ Tier Store::spill_tier(Tier wanted) {
 
 Result<Tier> Store::reserve_for_file(Tier wanted, std::uint64_t footprint) {
     std::array tiers{wanted, wanted};
-    auto took = [&](Tier which) {
-        if (which != wanted) ++counters_.spilled;
-        return which;
-    };
     {
         std::lock_guard lock(mutex_);
         tiers[1] = spill_tier(wanted);
-        for (Tier which : tiers)
-            if (is_free(tier(which), footprint)) {
-                tier(which).reserved += footprint;
-                return took(which);
-            }
     }
+    // Nothing is evicted if that would not be enough.
+    auto hopeless = [&](Tier which) {
+        if (which != Tier::Memory) return false;
+        std::uint64_t evictable;
+        {
+            std::lock_guard lock(mutex_);
+            evictable = tier(which).evictor.bytes();
+        }
+        std::uint64_t made = std::min(footprint, evictable),
+                      most = tier(which).capacity + evictable;
+        return !tier(which).directory.has_room(footprint - made, most - made);
+    };
     Status why;
-    for (Tier which : tiers) {
-        Status status = reserve(which, footprint);
-        if (status.ok()) return took(which);
-        if (why.ok()) why = std::move(status);
-    }
+    for (bool evict : {false, true})
+        for (Tier which : tiers) {
+            Status status = !evict            ? reserve_free(which, footprint)
+                            : hopeless(which) ? held_open()
+                                              : reserve(which, footprint);
+            if (status.ok()) status = really_free(which, footprint);
+            if (status.ok() && which != wanted) ++counters_.spilled;
+            if (status.ok()) return which;
+            if (evict && why.ok()) why = std::move(status);
+        }
     return why;
+}
+
+Status Store::reserve_free(Tier which, std::uint64_t footprint) {
+    auto& state = tier(which);
+    std::lock_guard lock(mutex_);
+    if (!is_free(state, footprint)) return Status(Code::Full, "it would have to evict");
+    state.reserved += footprint;
+    return {};
+}
+
+Status Store::really_free(Tier which, std::uint64_t footprint) {
+    auto& state = tier(which);
+    if (which != Tier::Memory || state.directory.has_room(footprint, state.capacity)) return {};
+    give_back(which, footprint);
+    return held_open();
 }
 
 bool Store::has_room(Tier wanted, std::uint64_t size) {

@@ -192,6 +192,10 @@ class Store {
     Tier spill_tier(Tier wanted);
     // For what has a source: what is free here or on the disk goes before what others must leave.
     Result<Tier> reserve_for_file(Tier wanted, std::uint64_t footprint);
+    Status reserve_free(Tier which, std::uint64_t footprint);  // Full if others had to leave
+    // What left the index, or was never in it, takes memory as long as a program has it open. Full
+    // if a reservation finds no room beside that; it is given back then.
+    Status really_free(Tier which, std::uint64_t footprint);
     // With the lock held: whether so much is free; Full if it is not even after evictions.
     static bool is_free(const TierState& state, std::uint64_t footprint);
     Status full(Tier which, std::uint64_t footprint);

@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "store/tmpfs.hpp"
 #include "support.hpp"
 
 using namespace holdfast;
@@ -118,6 +119,49 @@ TEST_CASE("tiers that are full of what has no source give no file, and keep what
     CHECK(filled(*place.store, random_bytes(kMB / 4, 2)).ok());
     CHECK(SingleUse::make(*place.store)->set_size(~std::uint64_t{0}).code() == Code::Full);
     CHECK(contents(*place.store, "key") == random_bytes(7 * kMB, 1));
+}
+
+TEST_CASE("what programs hold open takes its room from other files, and not from objects") {
+    if (!make_tmpfs(kMB).ok()) {
+        MESSAGE("skipped: no tmpfs of our own is permitted");
+        return;
+    }
+    StoreDir place(8 * kMB, 0);
+    std::vector<Fd> held;
+    for (std::uint64_t i = 0; i < 3; ++i) {
+        auto file = filled(*place.store, random_bytes(2 * kMB, i));
+        REQUIRE(file.ok());
+        held.push_back(std::move(*file));
+    }
+    // Evicted by what follows, and held, too.
+    REQUIRE(put_as(*place.store, {.key = "copy", .has_source = true}, random_bytes(kMB, 4)).ok());
+    held.push_back(std::move(*place.store->open_file(place.store->find("copy"))));
+    auto refused = filled(*place.store, random_bytes(2 * kMB, 5));
+    CHECK(refused.status().code() == Code::Full);
+    CHECK(put_as(*place.store, {.key = "other", .has_source = true}, random_bytes(2 * kMB, 6))
+              .status()
+              .code() == Code::Full);
+    CHECK(place.store->usage(Tier::Memory).reserved == 0);
+    REQUIRE(put(*place.store, "object", random_bytes(7 * kMB, 7)).ok());
+    place.store->drop("object");
+    held.clear();
+    CHECK(filled(*place.store, random_bytes(2 * kMB, 5)).ok());
+}
+
+TEST_CASE("what programs hold open sends other files to the disk") {
+    if (!make_tmpfs(kMB).ok()) {
+        MESSAGE("skipped: no tmpfs of our own is permitted");
+        return;
+    }
+    StoreDir place(8 * kMB, 8 * kMB);
+    std::vector<Fd> held;
+    for (std::uint64_t i = 0; i < 6; ++i) {
+        auto file = filled(*place.store, random_bytes(2 * kMB, i));
+        REQUIRE(file.ok());
+        held.push_back(std::move(*file));
+    }
+    CHECK(place.store->counters().spilled == 2);
+    for (std::uint64_t i = 0; i < 6; ++i) CHECK(all_of(held[i]) == random_bytes(2 * kMB, i));
 }
 
 TEST_CASE("many make some at once") {
