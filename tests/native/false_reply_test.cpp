@@ -32,7 +32,7 @@ Status ask_one_who(const std::function<void(Header&)>& lie) {
     Client client(kKey);
     Status status;
     {
-        auto reply = client.ask(address->text, {.op = Op::Probe}, kPatience);
+        auto reply = client.ask(address->text, {.op = Op::Probe, .meta = ""}, kPatience);
         if (!reply.ok()) status = reply.take_status();
     }
     client.close_idle();
