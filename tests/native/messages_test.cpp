@@ -132,6 +132,19 @@ TEST_CASE("only plain paths below the root are cached") {
     CHECK(below("/", "/" + std::string(kMaxKey - 38, 'a')) == "<0>");
 }
 
+TEST_CASE("another inode, size, mtime or ctime is another version of a file") {
+    Attributes one{.inode = 1, .size = 2, .atime_ns = 3, .mtime_ns = 4, .ctime_ns = 5};
+    for (auto field :
+         {&Attributes::inode, &Attributes::size, &Attributes::mtime_ns, &Attributes::ctime_ns}) {
+        Attributes other = one;
+        ++(other.*field);
+        CHECK(other.identity() != one.identity());
+    }
+    Attributes read = one;
+    ++read.atime_ns;
+    CHECK(read.identity() == one.identity());
+}
+
 TEST_CASE("a file has one key for each of its versions") {
     std::string key = file_key("/a", {1, 2, 3, 4});
     CHECK(key.size() == 5 + 2 + 1 + 32);
