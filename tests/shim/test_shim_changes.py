@@ -148,3 +148,43 @@ def known(cluster: holdfast.LocalCluster, node: str) -> int:
         return one.counters.get("tombstones", -1)
     finally:
         contacts.client.close()
+
+
+def agreed(shell: Shell, most: int) -> bool:
+    """Whether both nodes come to remember as many keys, and no more than so many."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        counts = {known(shell.cluster, f"node-{node}") for node in range(2)}
+        if len(counts) == 1 and counts.pop() <= most:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_what_a_refresh_has_undone_never_returns_from_a_node_that_did_not_hear(
+    shell: Shell, other: Shell, storage: Storage
+) -> None:
+    shell.warm()
+    before = read_all(other)
+    changed = NAMES[:6]
+    every = " ".join(f"$ROOT/{name}" for name in changed)
+    assert shell.shimmed(f"for file in {every}; do echo second > $file; done").code == 0
+    shell.cluster.stop(1)  # knows that they left, and not of what follows
+    try:
+        with shell.cluster.connect() as job:
+            files = job.files(shell.root)
+            files.refresh("d0")
+            assert shell.shimmed(f"echo third > $ROOT/{NAMES[0]}").code == 0
+            files.refresh(NAMES[0])
+            assert shell.shimmed(f"echo fourth > $ROOT/{NAMES[2]}").code == 0
+    finally:
+        shell.cluster.resume(1)
+    assert agreed(shell, 8)
+    after = before | dict.fromkeys(changed, "second") | {NAMES[0]: "third", NAMES[2]: "fourth"}
+    for _ in range(2):
+        storage.reset()
+        for one in (shell, other):
+            assert read_all(one) == after
+    # Out are those of d1, which were never refreshed, and the one that was changed since.
+    out = [name for name in changed if name.startswith("d1")] + [NAMES[2]]
+    assert storage.opens() == dict.fromkeys(out, 2)
