@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import itertools
-import mmap
 import os
 import random
 import shutil
@@ -448,30 +447,6 @@ for number in range(files):
     shell.warm()
     ran = shell.shimmed(in_python(program))
     assert (ran.code, ran.errors) == (0, b""), ran
-
-
-def test_an_agent_that_was_stopped_says_so_before_its_heart_beats_again(shell: Shell) -> None:
-    shell.warm()
-    assert shell.shimmed(in_python("for number in range(2 * files): check(number)")).code == 0
-    table = shell.cluster.directory / "node-0.attributes"
-    with table.open("rb") as file, mmap.mmap(file.fileno(), 4096, prot=mmap.PROT_READ) as seen:
-
-        def told() -> tuple[int, int]:
-            """Its generation, and when its heart beat: native/preload/table.h."""
-            beat = struct.unpack_from("=Q", seen, 24)[0]
-            return struct.unpack_from("=Q", seen, 16)[0], beat
-
-        shell.cluster.stop(0)
-        try:
-            time.sleep(0.6)  # longer than programs believe it
-            before = told()
-            assert before[1] != 0
-        finally:
-            shell.cluster.resume(0)
-        end = time.monotonic() + WITHIN
-        while told()[1] == before[1]:
-            assert time.monotonic() < end, "its heart stands still"
-        assert told()[0] != before[0]
 
 
 def test_another_library_that_is_preloaded_stays(shell: Shell, tmp_path: Path) -> None:
