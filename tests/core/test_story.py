@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
 import pytest
+from support.patience import wait_for
 from typer.testing import CliRunner
 
 import holdfast
@@ -72,13 +73,6 @@ def test_every_kind_of_event_can_be_written_as_a_line() -> None:
 # ---- a cluster
 
 
-def until(found: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not found():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 @pytest.fixture
 def agents() -> Iterator[holdfast.LocalCluster]:
     with holdfast.local_cluster(nodes=3, memory="16 MiB", disk="16 MiB") as started:
@@ -110,8 +104,8 @@ def test_a_death_its_view_and_what_was_refused_are_told(agents: holdfast.LocalCl
         for number in range(12):
             job.objects.put(f"single-{number}", b"x" * 100, copies=1)
         agents.kill(2)
-        until(lambda: sum(e.kind == "view" and e.count == 2 for e in agents.story()) == 2)
-        until(lambda: _lost_one(job))
+        wait_for(lambda: sum(e.kind == "view" and e.count == 2 for e in agents.story()) == 2)
+        wait_for(lambda: _lost_one(job))
 
     kinds = [event.kind for event in agents.story() if "node-2" in event.names]
     assert kinds.index("suspected") < kinds.index("died")
@@ -120,6 +114,7 @@ def test_a_death_its_view_and_what_was_refused_are_told(agents: holdfast.LocalCl
     shown = invoke(agents, "events", "node-2")
     assert "node-2 died: " in shown
     assert "taken" not in shown
+    assert invoke(agents, "events", "nobody") == "No agent remembers anything about 'nobody'.\n"
     times = [json.loads(text)["time"] for text in invoke(agents, "events", "--json").splitlines()]
     assert times == sorted(times)
 

@@ -35,5 +35,7 @@ def events(
             print_json_line(event)
         else:
             print(line(event))
+    if about is not None and not story:
+        print(f"No agent remembers anything about {about!r}.", file=sys.stderr)
     if silent:
         print(f"No answer from {', '.join(silent)}.", file=sys.stderr)
