@@ -124,7 +124,7 @@ Fd passed_while_distrusted(Agent& agent, Part& part, std::string meta) {
     REQUIRE(work);
     CHECK(work->lane == lane::kDisk);
     agent.files().distrust();
-    Body body(Channel(Fd()), request.header, "");
+    Body body(Channel(Fd()), request.header, "", Clock::now());
     Answer answer = work->run(body);
     REQUIRE(answer.status.ok());
     handled = part.handle(request);  // whoever asks now waits for that look
