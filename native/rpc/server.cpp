@@ -4,6 +4,8 @@
 #include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -38,6 +40,12 @@ std::string name_of_peer(int fd, bool local) {
 
 }  // namespace
 
+Server::SocketFile Server::socket_file(const std::string& path) {
+    struct stat seen{};
+    ::lstat(path.c_str(), &seen);
+    return {path, seen.st_dev, seen.st_ino};
+}
+
 Server::Server(Handler& handler, ServerOptions options)
     : handler_(handler),
       options_(std::move(options)),
@@ -63,7 +71,7 @@ Result<std::string> Server::listen(const std::string& text) {
     auto bound = Address::of(*listener);
     if (!bound.ok()) return bound.take_status();
     bool local = address->is_unix();
-    if (local) socket_paths_.push_back(text.substr(5));
+    if (local) sockets_.push_back(socket_file(text.substr(5)));
     loops_.front().listen(std::move(*listener),
                           [this, local](int fd) { return accept(fd, local); });
     return bound->text;
@@ -74,8 +82,10 @@ void Server::start() {
 }
 
 void Server::stop() {
-    for (auto& path : socket_paths_) ::unlink(path.c_str());
-    socket_paths_.clear();
+    // Another agent may have taken the name of one whose session was removed.
+    for (auto& ours : sockets_)
+        if (socket_file(ours.path) == ours) ::unlink(ours.path.c_str());
+    sockets_.clear();
     admission_.end();  // a pool thread may wait for one of them
     // The pool first: what it runs hands connections back to the loops.
     pool_.stop();

@@ -43,6 +43,13 @@ class Server {
     const Traffic& traffic() const { return traffic_; }
 
   private:
+    struct SocketFile {
+        std::string path;
+        dev_t device;
+        ino_t inode;
+        bool operator==(const SocketFile&) const = default;
+    };
+    static SocketFile socket_file(const std::string& path);
     bool accept(int listener, bool local);
 
     Handler& handler_;
@@ -52,7 +59,7 @@ class Server {
     Pool pool_;
     std::deque<Loop> loops_;
     std::atomic<std::size_t> next_loop_{0};
-    std::vector<std::string> socket_paths_;  // to remove at the end
+    std::vector<SocketFile> sockets_;  // to remove at the end
 };
 
 }  // namespace holdfast

@@ -120,6 +120,8 @@ def clear_stale(directory: str) -> bool:
 
 def depart(orders: Orders, where: Place, orphaned: bool) -> None:
     """Leave the session's directory; the last agent takes it along, unless `down` is to do that."""
+    if not sessions.may_be_there(where.directory, bytes.fromhex(orders.job_key)):
+        return  # it was removed; another session of that name may have taken its place
     where.leave()
     try:
         home = sessions.read(where.directory).home
