@@ -157,8 +157,12 @@ def test_what_fails_a_block_is_told_after_its_cluster_is_gone() -> None:
     assert [event.kind for event in cluster.story()][:2] == ["started", "view"]
 
 
-def test_a_test_that_fails_prints_the_story_of_its_clusters(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest((Path(__file__).parents[1] / "conftest.py").read_text())
+def test_a_test_that_fails_prints_the_story_of_its_clusters(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tests = Path(__file__).parents[1]
+    monkeypatch.setenv("PYTHONPATH", str(tests))
+    pytester.makeconftest((tests / "conftest.py").read_text())
     pytester.makepyfile("""
         import holdfast
 
