@@ -64,7 +64,11 @@ TEST_CASE("of a flood some are told, the rest is counted, and other kinds are no
         Wait(incidents, "put", "key", "", kPatience).ended(Status(Code::Full, "no room"));
     };
     for (int i = 0; i < 1000; ++i) refuse();
-    incidents.note({.kind = event::Incident::Condemned, .what = "disk"});
+    incidents.note({.kind = event::Incident::Condemned,
+                    .what = "disk",
+                    .about = "",
+                    .with = "",
+                    .status = {}});
     std::uint64_t refused = 0, left_out = 0, condemned = 0;
     auto count = [&] {
         for (auto& one : told(events)) {

@@ -322,7 +322,7 @@ TEST_CASE("whoever opens after a refresh does not join a fetch from before it") 
     std::string path = cluster.file_of({&cluster.b}, 100'000, 7);
     REQUIRE(cluster.open(path).ok());
     // The old bytes are on their way, held up by the network.
-    proxy.held = true;
+    proxy.hold_present();
     std::uint64_t requests = cluster.b.agent().server().traffic().requests;
     Opened before, after;
     std::thread early([&] { before = std::move(*cluster.open(path)); });
@@ -331,10 +331,9 @@ TEST_CASE("whoever opens after a refresh does not join a fetch from before it") 
     std::filesystem::rename(path + ".new", path);
     for (Node* node : {&cluster.a, &cluster.b})
         node->agent().files().catalog().refresh(cluster.shared.path());
-    cluster.found_at(cluster.b.tcp, cluster.c.tcp);  // a way that is open
     after = std::move(*cluster.open(path));
     CHECK(cluster.counters().joined == 0);
-    proxy.held = false;
+    proxy.let_go();
     early.join();
     CHECK(all_of(before.fd) == random_bytes(100'000, 7));
     CHECK(all_of(after.fd) == random_bytes(50'000, 8));
@@ -416,16 +415,15 @@ TEST_CASE("whoever asks to look first does not join one who looked before") {
     FileOrder order = cluster.order(cluster.file_of({&cluster.b}, 100'000, 7));
     order.validate = true;
     REQUIRE(cluster.open(order).ok());
-    proxy.held = true;
+    proxy.hold_present();
     std::uint64_t hits = cluster.b.agent().files().counters().hits;
     Opened before;
     std::thread early([&] { before = std::move(*cluster.open(order)); });
     // The owner has looked, and what it says is held up by the network.
     CHECK(eventually([&] { return cluster.b.agent().files().counters().hits > hits; }));
     write_file(order.path, random_bytes(50'000, 8));
-    cluster.found_at(cluster.b.tcp, cluster.c.tcp);  // a way that is open
     Opened after = std::move(*cluster.open(order));
-    proxy.held = false;
+    proxy.let_go();
     early.join();
     CHECK(all_of(before.fd) == random_bytes(100'000, 7));
     CHECK(all_of(after.fd) == random_bytes(50'000, 8));

@@ -25,13 +25,15 @@ class Proxy {
     }
     ~Proxy() {
         stopping_ = true;
-        held = false;
         acceptor_.join();
         for (auto& thread : threads_) thread.join();
     }
 
     std::string tcp;
     std::atomic<bool> held{false};  // nothing comes back
+    // Nothing comes back on the connections that there are; new ones are not held up.
+    void hold_present() { present_ = accepted_.load(); }
+    void let_go() { present_ = 0; }
     // After so many bytes came back the connection is cut, and nobody listens here any more.
     std::atomic<std::uint64_t> cut_after{~std::uint64_t{0}};
     std::atomic<std::uint64_t> came_back{0};
@@ -43,18 +45,20 @@ class Proxy {
             if (::poll(&waiting, 1, 5) != 1) continue;
             auto near = std::make_shared<Fd>(::accept4(listener_.get(), nullptr, nullptr, 0));
             auto far = std::make_shared<Fd>(raw_connection(target_));
-            threads_.emplace_back([this, near, far] { pump(*near, *far); });
+            threads_.emplace_back(
+                [this, near, far, number = accepted_++] { pump(*near, *far, number); });
         }
         listener_.reset();
     }
-    void pump(const Fd& near, const Fd& far) {
+    void pump(const Fd& near, const Fd& far, std::size_t number) {
         std::vector<char> piece(64 << 10);
+        auto holds = [&] { return held || number < present_; };
         while (!stopping_ && came_back < cut_after) {
             pollfd both[2] = {{near.get(), POLLIN, 0},
-                              {far.get(), static_cast<short>(held ? 0 : POLLIN), 0}};
+                              {far.get(), static_cast<short>(holds() ? 0 : POLLIN), 0}};
             if (::poll(both, 2, 5) <= 0) continue;
             if (both[0].revents != 0 && move(near, far, piece, piece.size()) <= 0) break;
-            if (held || both[1].revents == 0) continue;
+            if (holds() || both[1].revents == 0) continue;
             std::uint64_t back = came_back, end = cut_after;
             if (back >= end) break;
             auto got = move(far, near, piece, std::min<std::uint64_t>(piece.size(), end - back));
@@ -74,6 +78,7 @@ class Proxy {
     const std::string target_;
     Fd listener_;
     std::atomic<bool> stopping_{false};
+    std::atomic<std::size_t> accepted_{0}, present_{0};
     std::thread acceptor_;
     std::vector<std::thread> threads_;  // of the acceptor, until it has ended
 };
