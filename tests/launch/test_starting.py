@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import re
 import socket
+import subprocess
+import sys
 import threading
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
+from support.patience import wait_for
 
 import holdfast
 from holdfast import _core, errors
 from holdfast.cluster import contacts, launch, starting
+from holdfast.cluster import session as sessions
 from holdfast.cluster.session import Session
-from holdfast.cluster.settings import Orders
+from holdfast.cluster.settings import Orders, Ready
 from holdfast.cluster.starting import Starter, collect
 from holdfast.config import load
 from holdfast.membership.view import Member
@@ -48,6 +54,51 @@ def test_who_says_nothing_is_late(tmp_path: Path) -> None:
     finally:
         starter.discard()
     assert "it was not ready within 0.5 s" in outcome.failed["one"].error
+
+
+#: An agent whose loop does not run yet when it says that it is there.
+WITHOUT_LOOP = """
+import sys, types
+loop = types.ModuleType("holdfast.agent.loop")
+loop.serve = lambda *arguments: sys.stdin.buffer.read() == b""
+sys.modules[loop.__name__] = loop
+from holdfast.agent.main import main
+main()
+"""
+
+
+def test_an_agent_is_known_by_its_number_before_its_loop_runs(tmp_path: Path) -> None:
+    key = bytes(range(32))
+    session = Session("test", 0.0, 1, 1, 0.0, "test")
+    config = load(arguments={"memory": "16 MiB", "disk": "16 MiB"}).config
+    place = str(tmp_path / "session")
+    orders = Orders(session, key.hex(), config, "one", directory=place, here=True)
+    sessions.make(place, session, key)
+    prober = _core.Agent(key, f"{tmp_path}/memory", 1 << 20, f"{tmp_path}/disk", 1 << 20)
+    told: list[Any] = []
+
+    def heard() -> bool:
+        told.extend(filter(None, [prober.next_event()]))
+        return bool(told)
+
+    with subprocess.Popen(
+        [sys.executable, "-c", WITHOUT_LOOP], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(msgspec.json.encode(orders) + b"\n")
+            process.stdin.flush()
+            ready = msgspec.json.decode(process.stdout.readline(), type=Ready)
+            assert ready.member is not None, ready.error
+            prober.start()
+            prober.probe(1, ready.member.address, "", b"", 20.0, member=ready.member.number)
+            wait_for(heard)
+        finally:
+            process.stdin.close()
+            process.wait(20)
+            prober.stop()
+    assert told[0][0] == "answered", told
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 100, 1000])

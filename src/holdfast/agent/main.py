@@ -104,6 +104,7 @@ def _start(orders: Orders, where: Place, locks: contextlib.ExitStack) -> tuple[_
         host=os.uname().nodename,
         rack=node.rack(config),
     )
+    core.set_self(member.number)  # from its first moment: others probe it before our loop runs
     core.start()
     sessions.write_agent(where.directory, AgentFile(member, process(os.getpid()), tiers))
     return core, member

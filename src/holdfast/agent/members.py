@@ -90,7 +90,6 @@ class Members:
             settings.deadline,
         )
         self._trust_files()
-        core.set_self(me.number)
         self._place()
 
     @property
