@@ -37,6 +37,7 @@ ALONE = (
     "replicas",
     "core/test_watching.py",
     "faults/test_networks.py",
+    "launch/test_openmpi.py",
     "launch/test_slurm.py",
 )
 
