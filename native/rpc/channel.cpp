@@ -12,7 +12,6 @@
 #include <cstring>
 
 #include "base/passing.hpp"
-#include "rpc/auth.hpp"
 #include "rpc/congestion.hpp"
 
 namespace holdfast {
@@ -20,6 +19,9 @@ namespace holdfast {
 bool (*interrupted)() = nullptr;
 
 namespace {
+
+// How long a client waits for the challenge before it sends another byte.
+constexpr auto kMoment = std::chrono::milliseconds(250);
 
 Status gone(const char* doing, int error) {
     return system_failure(Code::Unavailable, std::string("the connection broke while ") + doing,
@@ -114,23 +116,43 @@ Status Channel::connect(const Address& address, std::string_view job_key, Durati
             !status.ok())
             return status;
     }
-    return address.is_unix() ? check_peer_uid(fd()) : handshake(job_key, patience);
+    return address.is_unix() ? check_peer_uid(fd()) : handshake(job_key, patience.end);
 }
 
-Status Channel::handshake(std::string_view job_key, const Patience& patience) {
+// If the listener is closed while it is connected to, the kernel may drop the server's half without
+// a word, and says so only to one who sends. So the client begins its nonce before it hears the
+// challenge, and goes on byte by byte while it waits.
+Result<std::size_t> Channel::receive_challenge(char* out, const Nonce& ours, TimePoint end) {
+    std::size_t sent = 0;
+    for (std::size_t got = 0; got < kChallengeBytes;) {
+        Patience moment(std::min<Duration>(kMoment, end - Clock::now()));
+        if (sent < ours.size())
+            if (Status status = send(&ours[sent++], 1, moment); !status.ok()) return status;
+        auto some = receive(out + got, kChallengeBytes - got, moment);
+        if (some.ok())
+            got += *some;
+        else if (some.status().code() != Code::DeadlineMissed || Clock::now() >= end)
+            return some;
+    }
+    return sent;
+}
+
+Status Channel::handshake(std::string_view job_key, TimePoint end) {
     int on = 1;
     ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     char challenge[kChallengeBytes];
-    if (Status status = receive_all(challenge, sizeof challenge, patience); !status.ok())
-        return status;
+    Nonce client = fresh_nonce();
+    auto sent = receive_challenge(challenge, client, end);
+    if (!sent.ok()) return sent.take_status();
     auto server = decode_challenge(challenge);
     if (!server.ok()) return server.take_status();
-    Nonce client = fresh_nonce();
     Digest ours = client_proof(job_key, *server, client);
     char answer[kAnswerBytes];
     std::memcpy(answer, client.data(), client.size());
     std::memcpy(answer + client.size(), ours.data(), ours.size());
-    if (Status status = send(answer, sizeof answer, patience); !status.ok()) return status;
+    Patience patience(end - Clock::now());
+    if (Status status = send(answer + *sent, sizeof answer - *sent, patience); !status.ok())
+        return status;
     Digest theirs;
     if (Status status = receive_all(theirs.data(), theirs.size(), patience); !status.ok())
         return status;

@@ -12,6 +12,7 @@
 #include "base/fd.hpp"
 #include "base/status.hpp"
 #include "rpc/address.hpp"
+#include "rpc/auth.hpp"
 
 namespace holdfast {
 
@@ -54,7 +55,9 @@ class Channel {
   private:
     // Sets a time-out of the socket, unless it stands there already.
     Status limit(int option, Duration& set, Duration stall);
-    Status handshake(std::string_view job_key, const Patience& patience);
+    Status handshake(std::string_view job_key, TimePoint end);
+    // Gives how many bytes of our nonce were sent meanwhile.
+    Result<std::size_t> receive_challenge(char* out, const Nonce& ours, TimePoint end);
 
     Fd fd_;
     Duration receives_within_{}, sends_within_{};  // the socket's own time-outs
