@@ -265,7 +265,7 @@ Connection::Flush Connection::send_window(const FileSlice& slice, std::uint64_t 
     if (out.window.empty() || out.unreadable) return Flush::Broken;
     Flush result = send_text(out.window, out.window_sent);
     if (result != Flush::Done) return result;
-    out.window.clear();
+    out.window = {};
     out.window_sent = 0;
     return Flush::Done;
 }
@@ -274,12 +274,12 @@ Connection::Flush Connection::send_window(const FileSlice& slice, std::uint64_t 
 // means that the file cannot be read to its end.
 bool Connection::read_window(const FileSlice& slice, std::uint64_t limit, int flags) {
     auto& out = *output_;
-    out.window.resize(std::min<std::uint64_t>(kWindow, limit - out.body_sent));
-    iovec part{out.window.data(), out.window.size()};
+    if (!out.room) out.room.emplace(std::min<std::uint64_t>(kWindow, out.body_bytes));
+    iovec part{out.room->data(), std::min<std::uint64_t>(kWindow, limit - out.body_sent)};
     auto got = ::preadv2(slice.file->get(), &part, 1,
                          static_cast<off_t>(slice.offset + out.body_sent), flags);
     int error = got < 0 ? errno : 0;
-    out.window.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    out.window = {out.room->data(), got > 0 ? static_cast<std::size_t>(got) : 0};
     if (got < 0 && flags != 0) return false;
     if (error != 0 && slice.unreadable) slice.unreadable(error);
     out.body_sent += out.window.size();
@@ -297,7 +297,7 @@ void Connection::read_from_disk() {
     out.unreadable = out.window.empty();
 }
 
-Connection::Flush Connection::send_text(const std::string& text, std::size_t& sent) {
+Connection::Flush Connection::send_text(std::string_view text, std::size_t& sent) {
     while (sent < text.size()) {
         auto got = ::send(fd_.get(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
         if (got < 0) return would_block(errno) ? Flush::NotWritable : Flush::Broken;

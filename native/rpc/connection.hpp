@@ -7,8 +7,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/clock.hpp"
+#include "base/scratch.hpp"
 #include "rpc/auth.hpp"
 #include "rpc/handler.hpp"
 
@@ -52,7 +54,8 @@ class Connection {
         Answer answer;
         std::uint64_t body_bytes = 0;
         std::uint64_t body_sent = 0;
-        std::string window;  // of a file that may block: read, not sent yet
+        std::optional<Scratch> room;  // not cleared for each window: that is a third copy
+        std::string_view window;      // of a file that may block: read into it, not sent yet
         std::size_t window_sent = 0;
         bool unreadable = false;
         std::string trailer;
@@ -65,7 +68,7 @@ class Connection {
     Flush send_file(const FileSlice& slice, std::uint64_t limit, std::size_t& quota);
     Flush send_window(const FileSlice& slice, std::uint64_t limit);
     bool read_window(const FileSlice& slice, std::uint64_t limit, int flags);
-    Flush send_text(const std::string& text, std::size_t& sent);
+    Flush send_text(std::string_view text, std::size_t& sent);
     void consume(std::size_t bytes);
 
     Fd fd_;
