@@ -15,6 +15,10 @@ bool settled(const FileOrder& order, const Attributes& attributes) {
     return settled(attributes, order.settled_ns);
 }
 
+bool is_in_parts(const FileOrder& order, std::uint64_t size) {
+    return order.part && size > kWholeBytes;
+}
+
 // The one path, or what several have in common.
 std::string common_directory(const std::vector<std::string>& paths) {
     std::string common = paths.front();
@@ -53,14 +57,15 @@ std::variant<Answer, Blocking> Files::read(const Request& request) {
     if (!order.ok()) return Answer(order.take_status());
     ++(request.local ? counters_.local : counters_.remote);
     auto copy = known(*order);
-    if (copy && copy->object->tier == Tier::Memory && open(*copy)) return serve(std::move(*copy));
+    if (copy && copy->object->tier == Tier::Memory && open(*copy))
+        return serve(*order, std::move(*copy));
     // Those on the disk are not held up by misses.
     bool on_disk = copy && copy->object->tier == Tier::Disk;
     return Blocking{
         on_disk ? lane::kDisk : lane::kOpen, [this, order = *order](Body& body) {
             Wait wait(incidents_, "read", order.path, "", body.patience(), body.arrived());
             auto stored = known(order);
-            Answer answer = stored && open(*stored) ? serve(std::move(*stored))
+            Answer answer = stored && open(*stored) ? serve(order, std::move(*stored))
                                                     : fetch_and_serve(order, body.patience());
             wait.ended(answer.status);
             return answer;
@@ -110,18 +115,30 @@ Answer Files::counted(Status failure) {
 Answer Files::fetch_and_serve(const FileOrder& order, Duration patience) {
     auto copy = fetch(order, patience);
     if (!copy.ok()) return counted(copy.take_status());
-    return serve(std::move(*copy));
+    if (!copy->growing || !is_in_parts(order, copy->attributes.size))
+        return serve(order, std::move(*copy));
+    // Whoever waits for us must hear us before its own patience ends.
+    auto piece = part(order, *copy, patience * 3 / 4);
+    if (!piece.ok()) return counted(piece.take_status());
+    Answer answer = with_attributes(copy->attributes);
+    answer.body_crc = piece->crc;
+    answer.body = std::move(piece->slice);
+    return answer;
 }
 
-Answer Files::serve(FileCopy copy) {
+Answer Files::serve(const FileOrder& order, FileCopy copy) {
     Answer answer = with_attributes(copy.attributes);
     if (copy.growing) {
-        answer.body = std::move(copy.growing);
+        answer.body = std::shared_ptr<Growing>(std::move(copy.growing));
         return answer;
     }
+    auto range = order.range(copy.object->size);
+    if (!range.ok()) return counted(range.take_status());
     ++counters_.hits;
-    answer.body_crc = copy.object->crc;
-    FileSlice slice{std::make_shared<const Fd>(std::move(copy.file)), 0, copy.object->size,
+    answer.body_crc = range->size == copy.object->size
+                          ? copy.object->crc
+                          : crc_of(copy.object->chunks, copy.object->size, *range);
+    FileSlice slice{std::make_shared<const Fd>(std::move(copy.file)), range->begin, range->size,
                     copy.object->tier == Tier::Disk};
     if (slice.may_block)
         slice.unreadable = [this, object = copy.object](int error) {
@@ -354,16 +371,37 @@ Result<FileCopy> Files::fetch_once(const FileOrder& order, Duration patience, Yo
     if (Status gone = store_.absent(key); gone.code() == Code::Dropped) return gone;
     if (Status stale = fence(order); !stale.ok()) return stale;
     bool keep = settled(order, attributes);
-    if (!keep && young == Young::LeftAlone)
+    // Each part of one that is not kept would have it read once more.
+    bool in_parts = is_in_parts(order, attributes.size);
+    if (!keep && (young == Young::LeftAlone || in_parts))
         return Status(Code::NotCached, order.path + " changed a moment ago");
     auto kept = [this, path = order.path, attributes, time] {
         catalog_.learn(path, attributes, time);
     };
     auto growing = fills_.join(
-        {key, std::move(*place), order.tier, order.copies, keep, std::move(kept)}, patience);
+        {key, std::move(*place), order.tier, order.copies, keep, std::move(kept), in_parts},
+        patience);
     if (!growing.ok()) return growing.take_status();
     if (!*growing) return Status(Code::Busy, order.path + " was stored at this moment; try again");
     return FileCopy{attributes, {}, {}, std::move(*growing)};
+}
+
+Result<FilePiece> Files::part(const FileOrder& order, const FileCopy& copy, Duration patience) {
+    auto range = order.range(copy.attributes.size);
+    if (!range.ok()) return range.take_status();
+    auto crc = copy.growing->wait_for(*range, patience);
+    if (!crc.ok()) return crc.take_status();
+    // Parts of one file must be of one version; whether these bytes are, only a look after they
+    // were read can tell.
+    auto now = look(order);
+    if (!now.ok()) return now.take_status();
+    if (now->attributes.identity() != copy.attributes.identity() ||
+        now->attributes.device != copy.attributes.device)
+        return Status(Code::NotCached, order.path + " changed while it was read");
+    FilePiece piece{copy.growing->file(), *crc};
+    piece.slice.offset = range->begin;
+    piece.slice.size = range->size;
+    return piece;
 }
 
 void verify_copy(Client& client, const std::string& address, const FileOrder& order,

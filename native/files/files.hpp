@@ -28,7 +28,13 @@ struct FileCopy {
     Attributes attributes;
     ObjectPtr object;
     Fd file;  // of the object
-    std::shared_ptr<Growing> growing;
+    std::shared_ptr<Fill> growing;
+};
+
+// What is sent of a file.
+struct FilePiece {
+    FileSlice slice;
+    std::uint32_t crc = 0;
 };
 
 // Files that changed a moment ago: read although they are not kept, or left alone.
@@ -51,6 +57,10 @@ class Files {
     Result<FileCopy> stored(const FileOrder& order);
     // May block: looks at the shared file system, and reads the file unless it is stored.
     Result<FileCopy> fetch(const FileOrder& order, Duration patience, Young young = Young::Read);
+
+    // May block: the part of a file on its way that is wanted, as soon as it has come. NotCached if
+    // it does not, or if the file is not what it was.
+    Result<FilePiece> part(const FileOrder& order, const FileCopy& copy, Duration patience);
 
     // Counts a failure for want of room; gives what its asker hears of it.
     Status left_to_source(const Status& failure);
@@ -109,7 +119,7 @@ class Files {
     std::uint64_t limit(const FileOrder& order);
     // Other versions than `key` that are stored here.
     std::vector<std::string> others(const FileOrder& order, const std::string& key);
-    Answer serve(FileCopy copy);
+    Answer serve(const FileOrder& order, FileCopy copy);
     Answer fetch_and_serve(const FileOrder& order, Duration patience);
     Answer counted(Status failure);
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <future>
 
+#include "base/crc32c.hpp"
 #include "base/fault.hpp"
 #include "base/log.hpp"
 #include "base/scratch.hpp"
@@ -16,6 +17,8 @@ namespace holdfast {
 namespace {
 
 constexpr std::size_t kPiece = 256 << 10;
+// A file that does not stay in the cache is not read whole for each of its parts.
+constexpr auto kSeldom = std::chrono::seconds(60);
 
 }  // namespace
 
@@ -40,6 +43,18 @@ Status Fill::wait_until_open(Duration patience) {
     if (!opened_.wait_for(lock, patience, [&] { return open_status_.has_value(); }))
         return Status(Code::DeadlineMissed, "the shared file system did not open the file in time");
     return *open_status_;
+}
+
+Result<std::uint32_t> Fill::wait_for(const Range& range, Duration patience) {
+    std::uint64_t end = range.begin + range.size;
+    auto there = std::make_shared<std::promise<void>>();
+    wake_beyond(end - 1, [there] { there->set_value(); });
+    if (there->get_future().wait_for(patience) != std::future_status::ready)
+        return Status(Code::NotCached, "it has not come so far yet");
+    std::lock_guard lock(mutex_);
+    if (progress_.bytes < end || progress_.failed)
+        return Status(Code::NotCached, "it changed, or could not be read, in the middle of it");
+    return crc_of(chunks_, file_.size, range);
 }
 
 void Fill::opened(Status status) {
@@ -110,6 +125,9 @@ void Fill::advance(std::uint64_t bytes) {
     {
         std::lock_guard lock(mutex_);
         progress_.bytes = bytes;
+        const auto& chunks = writer_->chunks();
+        std::size_t whole = bytes == file_.size ? chunks.size() : bytes / kChunk;
+        while (chunks_.size() < whole) chunks_.push_back(chunks[chunks_.size()]);
         auto waiting = std::partition(waiters_.begin(), waiters_.end(),
                                       [&](const Waiter& waiter) { return waiter.bytes >= bytes; });
         ready.assign(std::make_move_iterator(waiting), std::make_move_iterator(waiters_.end()));
@@ -134,6 +152,14 @@ void Fill::end(Progress last) {
         ready.swap(waiters_);
     }
     for (auto& waiter : ready) waiter.wake();
+}
+
+std::uint32_t crc_of(const std::vector<std::uint32_t>& chunks, std::uint64_t file_size,
+                     const Range& range) {
+    std::uint32_t crc = 0;
+    for (std::uint64_t at = range.begin; at < range.begin + range.size; at += kChunk)
+        crc = crc32c_join(crc, chunks[at / kChunk], std::min(kChunk, file_size - at));
+    return crc;
 }
 
 Status wait_until_whole(Growing& growing, Duration patience) {
@@ -171,13 +197,23 @@ class Fills::Run {
     const Source source_;
 };
 
-Result<std::shared_ptr<Growing>> Fills::join(Source source, Duration patience) {
+bool Fills::is_due(const std::string& key) {
+    auto now = Clock::now();
+    std::erase_if(seldom_, [&](const auto& entry) { return entry.second < now - kSeldom; });
+    return seldom_.emplace(key, now).second;
+}
+
+Result<std::shared_ptr<Fill>> Fills::join(Source source, Duration patience) {
     std::shared_ptr<Fill> fill;
     bool first = false;
     {
         std::lock_guard lock(mutex_);
         auto& entry = running_[source.key];
         if (!entry) {
+            if (source.seldom && !is_due(source.key)) {
+                running_.erase(source.key);
+                return Status(Code::NotCached, "it was read a moment ago and did not stay");
+            }
             entry = std::make_shared<Fill>();
             first = true;
         }
@@ -186,9 +222,9 @@ Result<std::shared_ptr<Growing>> Fills::join(Source source, Duration patience) {
     if (!first) {
         ++counters_.joined;
         Status status = fill->wait_until_open(patience);
-        if (status.ok()) return std::shared_ptr<Growing>(fill);
+        if (status.ok()) return fill;
         // The one we joined may have found it stored by the fill before.
-        if (store_.find(source.key)) return std::shared_ptr<Growing>();
+        if (store_.find(source.key)) return std::shared_ptr<Fill>();
         return status;
     }
     // The last fill may have ended between the caller's look and ours.
@@ -197,7 +233,7 @@ Result<std::shared_ptr<Growing>> Fills::join(Source source, Duration patience) {
         stored ? Status(Code::Busy, "stored meanwhile; try again") : fill->open(store_, source);
     if (!status.ok()) finish(source.key);
     fill->opened(status);
-    if (stored) return std::shared_ptr<Growing>();
+    if (stored) return std::shared_ptr<Fill>();
     if (!status.ok()) return status;
     ++counters_.started;
     bool small = source.place.attributes.size <= kPiece;
@@ -208,7 +244,7 @@ Result<std::shared_ptr<Growing>> Fills::join(Source source, Duration patience) {
         (*run)();
     else
         pool_.run(lane_, [run = std::move(run)] { (*run)(); });
-    return std::shared_ptr<Growing>(fill);
+    return fill;
 }
 
 void Fills::finish(const std::string& key) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "files/messages.hpp"
 #include "files/resolve.hpp"
 #include "rpc/handler.hpp"
 #include "rpc/pool.hpp"
@@ -28,6 +29,7 @@ struct Source {
     std::uint16_t copies = 1;
     bool keep = true;
     std::function<void()> kept = {};  // called when it was
+    bool seldom = false;              // not again so soon: for requests that come by the hundred
 };
 
 // One fill in progress. Thread-safe.
@@ -39,6 +41,9 @@ class Fill : public Growing {
 
     // Waits until the source is open and its size known, or until that failed.
     Status wait_until_open(Duration patience);
+    // Waits until these bytes, which begin with a chunk, were read, and gives their checksum.
+    // Whether they are of one version is known when the fill has ended, and not by this.
+    Result<std::uint32_t> wait_for(const Range& range, Duration patience);
 
   private:
     friend class Fills;
@@ -58,12 +63,17 @@ class Fill : public Growing {
     std::condition_variable opened_;
     std::optional<Status> open_status_;
     Progress progress_;
+    std::vector<std::uint32_t> chunks_;  // as in Object, of those that are whole
     struct Waiter {
         std::uint64_t bytes;
         std::function<void()> wake;
     };
     std::vector<Waiter> waiters_;
 };
+
+// The checksum of a range that begins with a chunk and ends with one, or with the file.
+std::uint32_t crc_of(const std::vector<std::uint32_t>& chunks, std::uint64_t file_size,
+                     const Range& range);
 
 // May block: waits until a file that grows is whole, as long as it does grow within each
 // `patience`.
@@ -76,7 +86,7 @@ class Fills {
 
     // May block. Joins a fill in progress or starts one; null if the object is stored by now.
     // The file is opened, and read if it is small, by the one who starts it.
-    Result<std::shared_ptr<Growing>> join(Source source, Duration patience);
+    Result<std::shared_ptr<Fill>> join(Source source, Duration patience);
 
     struct Counters {
         std::atomic<std::uint64_t> started{0}, joined{0}, bytes{0};
@@ -86,12 +96,15 @@ class Fills {
   private:
     class Run;
     void finish(const std::string& key);
+    // Whether it may be read now; with the lock held.
+    bool is_due(const std::string& key);
 
     Store& store_;
     Pool& pool_;
     const std::size_t lane_;
     std::mutex mutex_;
     std::map<std::string, std::shared_ptr<Fill>> running_;
+    std::map<std::string, TimePoint> seldom_;  // when those were last read
     Counters counters_;
 };
 

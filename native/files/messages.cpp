@@ -97,17 +97,26 @@ Result<std::string> FileOrder::below_root() const {
     return path.substr(top.size());
 }
 
+Result<Range> FileOrder::range(std::uint64_t size) const {
+    if (!part || size <= kWholeBytes) return Range{0, size};
+    std::uint64_t begin = *part * kPartBytes;
+    if (begin >= size)
+        return Status(Code::NotCached, path + " has no part " + std::to_string(*part));
+    return Range{begin, std::min(kPartBytes, size - begin)};
+}
+
 std::string FileOrder::encode() const {
-    return MetaWriter()
-        .text(root)
+    MetaWriter writer;
+    writer.text(root)
         .text(path)
         .number(static_cast<std::uint8_t>(tier))
         .number(copies)
         .number(static_cast<std::uint8_t>(validate))
         .number(largest)
         .number(settled_ns)
-        .number(static_cast<std::uint8_t>(stands_in))
-        .take();
+        .number(static_cast<std::uint8_t>(stands_in));
+    if (part) writer.number(*part);
+    return writer.take();
 }
 
 Result<FileOrder> FileOrder::decode(const std::string& meta) {
@@ -124,6 +133,7 @@ Result<FileOrder> FileOrder::decode(const std::string& meta) {
     order.settled_ns = reader.number<std::uint64_t>();
     auto stands_in = reader.number<std::uint8_t>();
     order.stands_in = stands_in != 0;
+    if (!reader.empty()) order.part = reader.number<std::uint32_t>();
     if (!reader.whole() || tier >= kTiers || validate > 1 || stands_in > 1)
         return incomplete("order of a file");
     if (order.copies < 1 || order.copies > kMaxCopies)
@@ -144,6 +154,21 @@ Result<OpenMessage> OpenMessage::decode(const std::string& meta) {
     auto order = FileOrder::decode(meta.substr(1));
     if (!order.ok()) return order.take_status();
     return OpenMessage{static_cast<OnFailure>(meta[0]), std::move(*order)};
+}
+
+std::string PartReply::encode() const {
+    return MetaWriter().text(attributes.encode()).number(range.begin).number(range.size).take();
+}
+
+Result<PartReply> PartReply::decode(const std::string& meta) {
+    MetaReader reader(meta);
+    auto attributes = Attributes::decode(std::string(reader.text()));
+    if (!attributes.ok()) return attributes.take_status();
+    PartReply reply{*attributes, {reader.number<std::uint64_t>(), reader.number<std::uint64_t>()}};
+    std::uint64_t size = reply.attributes.size;
+    if (!reader.whole() || reply.range.size > size || reply.range.begin > size - reply.range.size)
+        return incomplete("part of a file");
+    return reply;
 }
 
 Status TreeOrder::check() const {

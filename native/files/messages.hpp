@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,16 @@ struct Attributes {
 // clock is out of the question.
 bool settled(const Attributes& attributes, std::uint64_t settled_ns);
 
+// Files that are read in parts are read in parts of this size; the last one may be shorter.
+constexpr std::uint64_t kPartBytes = 4 << 20;
+// Files of the ring up to this size come whole, also to whoever asks for a part.
+constexpr std::uint64_t kWholeBytes = 8 * kPartBytes;
+
+struct Range {
+    std::uint64_t begin = 0, size = 0;
+    bool operator==(const Range&) const = default;
+};
+
 // What a reader wants, and under which policy.
 struct FileOrder {
     std::string root, path;  // absolute; the path is the root, "/" and the rest, without ".."
@@ -49,7 +60,11 @@ struct FileOrder {
     std::uint64_t largest = 0;     // larger files are not cached; 0: a quarter of the tier
     std::uint64_t settled_ns = 0;  // files that changed less long ago are served but not kept
     bool stands_in = false;        // the owners before the one that is asked have failed
+    // If a part of a large file is enough: which, from 0.
+    std::optional<std::uint32_t> part = {};
 
+    // What is sent of a file of that size. NotCached if it has no such part.
+    Result<Range> range(std::uint64_t size) const;
     // The path below the root. NotCached if it is not there, not in its shortest form or too long.
     Result<std::string> below_root() const;
     std::string encode() const;
@@ -71,8 +86,13 @@ struct OpenMessage {
     static Result<OpenMessage> decode(const std::string& meta);
 };
 
-// Files that are read in parts are read in parts of this size; the last one may be shorter.
-constexpr std::uint64_t kPartBytes = 4 << 20;
+// What a program is told that asked for a part: what it was passed, which may be the whole file.
+struct PartReply {
+    Attributes attributes;
+    Range range;
+    std::string encode() const;
+    static Result<PartReply> decode(const std::string& meta);
+};
 
 // What is asked of the tree of a broadcast path: by a program of its agent, by an agent of the one
 // above it.

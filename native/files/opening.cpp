@@ -1,6 +1,7 @@
 #include "files/opening.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -8,7 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/crc32c.hpp"
 #include "base/fault.hpp"
+#include "base/scratch.hpp"
 #include "base/thread.hpp"
 #include "files/document.hpp"
 #include "rpc/body.hpp"
@@ -21,6 +24,7 @@ namespace {
 
 constexpr std::size_t kMostTelling = 16;  // members that are told of a change at the same time
 constexpr int kMostRounds = 3;            // in which they are, if there are refreshes meanwhile
+constexpr std::size_t kCopyBytes = 256 << 10;
 
 Status not_cached(const std::string& path, const std::string& why) {
     return Status(Code::NotCached,
@@ -103,11 +107,16 @@ void Opening::record_name(const FileOrder& order, const FileCopy& copy, std::uin
 
 Answer Opening::pass(const FileOrder& order, Result<Passed> passed) {
     if (!passed.ok()) return passed.take_status();
-    if (table_) table_->record(order, passed->attributes, passed->descriptor.get());
+    // A part looks like no file that anybody may ask about.
+    if (table_ && !passed->part)
+        table_->record(order, passed->attributes, passed->descriptor.get());
     ++(passed->fetched ? counters_.fetched : counters_.local);
     Answer answer;
     answer.flags = kDescriptor;
-    answer.meta = passed->attributes.encode();
+    answer.meta = order.part ? PartReply{passed->attributes,
+                                         passed->part.value_or(Range{0, passed->attributes.size})}
+                                   .encode()
+                             : passed->attributes.encode();
     answer.descriptor = std::move(passed->descriptor);
     return answer;
 }
@@ -203,7 +212,9 @@ Result<Passed> Opening::local(const FileOrder& order, Duration patience, Fetch& 
         std::lock_guard lock(mutex_);
         own.growing = copy->growing;
     }
-    auto passed = when_whole(std::move(*copy), patience);
+    bool in_parts = copy->growing && order.part && copy->attributes.size > kWholeBytes;
+    auto passed =
+        in_parts ? copy_part(order, *copy, patience) : when_whole(std::move(*copy), patience);
     wait.ended(passed);
     return passed;
 }
@@ -219,6 +230,34 @@ Result<Passed> Opening::when_whole(FileCopy copy, Duration patience) {
     return Passed{copy.attributes, std::move(*descriptor)};
 }
 
+Result<Passed> Opening::copy_part(const FileOrder& order, const FileCopy& copy, Duration patience) {
+    auto piece = files_.part(order, copy, patience * 3 / 4);
+    if (!piece.ok()) return piece.take_status();
+    const FileSlice& from = piece->slice;
+    auto file = SingleUse::make(store_);
+    if (!file.ok()) return file.take_status();
+    if (Status status = file->set_size(from.size); !status.ok()) return status;
+    Scratch bytes(kCopyBytes);
+    std::uint32_t crc = 0;
+    for (std::uint64_t at = 0; at < from.size;) {
+        auto got = ::pread(from.file->get(), bytes.data(),
+                           std::min<std::uint64_t>(kCopyBytes, from.size - at),
+                           static_cast<off_t>(from.offset + at));
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return Status(Code::NotCached, order.path + " cannot be read to its end");
+        auto size = static_cast<std::size_t>(got);
+        crc = crc32c(crc, bytes.data(), size);
+        if (Status status = file->write(bytes.data(), size); !status.ok()) return status;
+        at += size;
+    }
+    if (crc != piece->crc)
+        return Status(Code::NotCached,
+                      "the bytes of " + order.path + " do not match their checksum");
+    auto descriptor = std::move(*file).seal();
+    if (!descriptor.ok()) return descriptor.take_status();
+    return Passed{copy.attributes, std::move(*descriptor), false, Range{from.offset, from.size}};
+}
+
 // ---- one fetch for all who ask at once -------------------------------------------------------
 
 Result<Passed> Opening::join(const OpenMessage& message, Duration patience) {
@@ -231,7 +270,7 @@ Result<Passed> Opening::join(const OpenMessage& message, Duration patience) {
         if (!outcome.ok()) return outcome.status();
         auto descriptor = reopen(outcome->descriptor);
         if (!descriptor.ok()) return descriptor.take_status();
-        return Passed{outcome->attributes, std::move(*descriptor), outcome->fetched};
+        return Passed{outcome->attributes, std::move(*descriptor), outcome->fetched, outcome->part};
     };
     // Nor whoever comes after a refresh what was fetched before it.
     std::string name = message.encode() + MetaWriter().number(files_.catalog().time()).take();
@@ -357,8 +396,10 @@ Result<Passed> Opening::receive(const Owner& owner, const FileOrder& order, Dura
     began = true;
     auto attributes = Attributes::decode(exchange->meta());
     if (!attributes.ok()) return attributes.take_status();
+    auto range = order.range(attributes->size);
+    if (!range.ok()) return range.take_status();
     std::uint64_t size = exchange->reply().body_bytes;
-    if (size != attributes->size)
+    if (size != range->size)
         return Status(Code::Damaged, "its bytes are not as many as it has", address);
     auto& file = *made;
     if (!file.ok()) return file.take_status();
@@ -373,7 +414,9 @@ Result<Passed> Opening::receive(const Owner& owner, const FileOrder& order, Dura
     auto descriptor = std::move(*file).seal();
     if (!descriptor.ok()) return descriptor.take_status();
     counters_.fetched_bytes += size;
-    return Passed{*attributes, std::move(*descriptor), true};
+    Passed passed{*attributes, std::move(*descriptor), true};
+    if (size != attributes->size) passed.part = *range;
+    return passed;
 }
 
 void Opening::answered(std::uint64_t member, Duration first_byte) {

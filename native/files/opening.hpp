@@ -36,11 +36,13 @@
 
 namespace holdfast {
 
-// What a reader gets: the original's attributes and a descriptor, at its start, of all its bytes.
+// What a reader gets: the original's attributes and a descriptor, at its start, of all its bytes,
+// or, if it asked for a part, perhaps of that alone.
 struct Passed {
     Attributes attributes;
     Fd descriptor;
-    bool fetched = false;  // from another node
+    bool fetched = false;            // from another node
+    std::optional<Range> part = {};  // nothing: the whole file
 };
 
 struct OpeningCounters {
@@ -89,6 +91,8 @@ class Opening {
     // This node's own copy, after a fill if there is none.
     Result<Passed> local(const FileOrder& order, Duration patience, Fetch& own);
     Result<Passed> when_whole(FileCopy copy, Duration patience);
+    // A part of one of our own files that is on its way: nobody gets a file that still grows.
+    Result<Passed> copy_part(const FileOrder& order, const FileCopy& copy, Duration patience);
     Result<Passed> fetch(const Owner& owner, const FileOrder& order, Duration left, Fetch& own);
     Result<Passed> receive(const Owner& owner, const FileOrder& order, Duration wait, Fetch& own,
                            bool& began);

@@ -20,19 +20,27 @@ std::optional<Passed> Agent::listing(const Root& root, const std::string& path) 
 }
 
 std::optional<Passed> Agent::file(const Root& root, const std::string& path) {
-    if (!root.spread) return tree({.kind = TreeOrder::Kind::File, .root = root.path, .path = path});
+    if (root.spread) return spread(root, path, {});
+    return tree({.kind = TreeOrder::Kind::File, .root = root.path, .path = path});
+}
+
+std::optional<Passed> Agent::part(const Root& root, const std::string& path, std::uint32_t part) {
+    if (root.spread) return spread(root, path, part);
+    return tree({.kind = TreeOrder::Kind::Part, .root = root.path, .path = path, .part = part});
+}
+
+std::optional<Passed> Agent::spread(const Root& root, const std::string& path,
+                                    std::optional<std::uint32_t> part) {
     FileOrder order{.root = root.path,
                     .path = path,
                     .tier = settings_.tier,
                     .largest = settings_.file_largest,
-                    .settled_ns = settings_.settled_ns};
+                    .settled_ns = settings_.settled_ns,
+                    .part = part};
     return fetch({.op = Op::Open,
                   .flags = kDescriptor,
-                  .meta = OpenMessage{OnFailure::Recache, std::move(order)}.encode()});
-}
-
-std::optional<Passed> Agent::part(const Root& root, const std::string& path, std::uint32_t part) {
-    return tree({.kind = TreeOrder::Kind::Part, .root = root.path, .path = path, .part = part});
+                  .meta = OpenMessage{OnFailure::Recache, std::move(order)}.encode()},
+                 part.has_value());
 }
 
 std::optional<Passed> Agent::tree(TreeOrder order) {
@@ -40,7 +48,7 @@ std::optional<Passed> Agent::tree(TreeOrder order) {
     return fetch({.op = Op::Tree, .flags = kDescriptor, .meta = order.encode()});
 }
 
-std::optional<Passed> Agent::fetch(Question question) {
+std::optional<Passed> Agent::fetch(Question question, bool names_range) {
     if (settings_.agent.empty() || left_alone()) return {};
     question.silence = settings_.deadline;
     question.lives = [this] {
@@ -59,9 +67,18 @@ std::optional<Passed> Agent::fetch(Question question) {
         return {};
     }
     answered();
+    Passed passed{exchange->take_descriptor(), {}};
+    if (!passed.fd) return {};
+    if (names_range) {
+        auto reply = PartReply::decode(exchange->meta());
+        if (!reply.ok()) return {};
+        passed.attributes = reply->attributes;
+        passed.range = reply->range;
+        return passed;
+    }
     auto attributes = Attributes::decode(exchange->meta());
-    Passed passed{exchange->take_descriptor(), attributes.ok() ? *attributes : Attributes()};
-    if (!attributes.ok() || !passed.fd) return {};
+    if (!attributes.ok()) return {};
+    passed.attributes = *attributes;
     return passed;
 }
 

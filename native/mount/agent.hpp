@@ -19,6 +19,7 @@ namespace holdfast::mount {
 struct Passed {
     Fd fd;
     Attributes attributes;
+    Range range = {};  // of a spread file: what it is of it
 };
 
 class Agent {
@@ -27,11 +28,14 @@ class Agent {
 
     std::optional<Passed> listing(const Root& root, const std::string& path);
     std::optional<Passed> file(const Root& root, const std::string& path);
+    // One part of a large file; of a spread one perhaps the whole.
     std::optional<Passed> part(const Root& root, const std::string& path, std::uint32_t part);
 
   private:
+    std::optional<Passed> spread(const Root& root, const std::string& path,
+                                 std::optional<std::uint32_t> part);
     std::optional<Passed> tree(TreeOrder order);
-    std::optional<Passed> fetch(Question question);
+    std::optional<Passed> fetch(Question question, bool names_range = false);
     bool left_alone();
     void answered();
     void failed();

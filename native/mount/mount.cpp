@@ -159,7 +159,7 @@ Outcome<NodePtr> Mount::look_up_itself(const Node& above, const std::string& pat
 // ---- files -----------------------------------------------------------------------------------
 
 bool Mount::comes_in_parts(const Node& node, std::uint64_t size) const {
-    return !node.root->spread && !node.local && size > settings.parts_above;
+    return !node.local && size > (node.root->spread ? kWholeBytes : settings.parts_above);
 }
 
 OpenedPtr Mount::open(const NodePtr& node, std::uint32_t part, int& error) {
@@ -180,6 +180,13 @@ OpenedPtr Mount::fetch_file(const Node& node, std::uint32_t part, std::uint64_t&
         auto passed =
             whole ? agent_.file(*node.root, node.path) : agent_.part(*node.root, node.path, part);
         std::uint64_t size = whole ? wanted.size : std::min(kPartBytes, wanted.size - begin);
+        if (passed && !whole && node.root->spread) {
+            // The copy of this node itself is passed whole.
+            if (passed->range == Range{0, wanted.size})
+                begin = 0, size = wanted.size;
+            else if (passed->range != Range{begin, size})
+                passed.reset();
+        }
         struct stat info{};
         if (passed && passed->attributes.identity() == wanted.identity() &&
             ::fstat(passed->fd.get(), &info) == 0 &&

@@ -19,8 +19,15 @@ namespace {
 
 FileOrder as_order(const nb::bytes& root, const nb::bytes& path, Tier tier, std::uint16_t copies,
                    bool validate, std::uint64_t largest, std::uint64_t settled_ns, bool stands_in) {
-    return {as_string(root), as_string(path), tier,       copies,
-            validate,        largest,         settled_ns, stands_in};
+    return {as_string(root), as_string(path), tier,      copies, validate,
+            largest,         settled_ns,      stands_in, {}};
+}
+
+Result<PartReply> as_passed(const std::string& meta, bool in_parts) {
+    if (in_parts) return PartReply::decode(meta);
+    auto attributes = Attributes::decode(meta);
+    if (!attributes.ok()) return attributes.take_status();
+    return PartReply{*attributes, {0, attributes->size}};
 }
 
 struct FileOwners {
@@ -248,23 +255,27 @@ void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
             [](Remote& self, const std::string& address, const nb::bytes& root,
                const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
                std::uint64_t largest, std::uint64_t settled_ns, std::uint8_t on_failure,
-               double deadline) {
+               double deadline, std::optional<std::uint32_t> part) {
                 OpenMessage message{
                     as_policy(on_failure),
                     as_order(root, path, tier, copies, validate, largest, settled_ns, false)};
+                message.order.part = part;
                 auto exchange = unlocked(
                     [&] { return self.open_file(address, message, as_duration(deadline)); });
-                auto all = Attributes::decode(value_or_raise(exchange).meta());
-                nb::tuple attributes = as_tuple(value_or_raise(all));
-                return nb::make_tuple(exchange->take_descriptor().release(), attributes);
+                auto passed = as_passed(value_or_raise(exchange).meta(), part.has_value());
+                nb::tuple attributes = as_tuple(value_or_raise(passed).attributes);
+                return nb::make_tuple(exchange->take_descriptor().release(), attributes,
+                                      passed->range.begin, passed->range.size);
             },
             "address"_a, "root"_a, "path"_a, "tier"_a, "copies"_a, "validate"_a, "largest"_a,
-            "settled_ns"_a, "on_failure"_a, "deadline"_a = 5.0,
+            "settled_ns"_a, "on_failure"_a, "deadline"_a = 5.0, "part"_a = nb::none(),
             nb::sig("def open_file(self, address: str, root: bytes, path: bytes, tier: Tier, "
                     "copies: int, validate: bool, largest: int, settled_ns: int, on_failure: "
-                    "int, deadline: float = 5.0) -> tuple[int, tuple[int, int, int, int, "
-                    "int, int, int, int, int, int, int]]"),
-            "A read-only descriptor of a file and its attributes, from the agent of this host.\n\n"
+                    "int, deadline: float = 5.0, part: int | None = None) -> tuple[int, tuple[int, "
+                    "int, int, int, int, int, int, int, int, int, int], int, int]"),
+            "A read-only descriptor of a file, the file's attributes, and where in the file begins "
+            "what the descriptor is of, and how much that is; from the agent of this host.\n\n"
+            "That is the whole file, or, if one is named and the file is large, a `part` of it. "
             "The agent has it already, reads it if it owns it, or asks its owners. When one fails, "
             "`on_failure` 0 (abort) raises Unavailable, 1 (redirect) NotCached, and 2 (recache) "
             "goes on to the next. The descriptor is the caller's to close.")

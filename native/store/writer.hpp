@@ -30,6 +30,8 @@ class Writer {
     Tier tier() const { return object_->tier; }
     // The checksum of what was appended so far.
     std::uint32_t crc() const;
+    // As in Object; the last one may be unfinished.
+    const std::vector<std::uint32_t>& chunks() const { return object_->chunks; }
     // The file that grows, for those who read along; nothing for an object in the heap.
     Result<Fd> reopen() const;
 

@@ -169,11 +169,11 @@ class Client:
         Make the agent read a file and keep it, and send nothing; gives its size.
         """
 
-    def open_file(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, on_failure: int, deadline: float = 5.0) -> tuple[int, tuple[int, int, int, int, int, int, int, int, int, int, int]]:
+    def open_file(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, on_failure: int, deadline: float = 5.0, part: int | None = None) -> tuple[int, tuple[int, int, int, int, int, int, int, int, int, int, int], int, int]:
         """
-        A read-only descriptor of a file and its attributes, from the agent of this host.
+        A read-only descriptor of a file, the file's attributes, and where in the file begins what the descriptor is of, and how much that is; from the agent of this host.
 
-        The agent has it already, reads it if it owns it, or asks its owners. When one fails, `on_failure` 0 (abort) raises Unavailable, 1 (redirect) NotCached, and 2 (recache) goes on to the next. The descriptor is the caller's to close.
+        That is the whole file, or, if one is named and the file is large, a `part` of it. The agent has it already, reads it if it owns it, or asks its owners. When one fails, `on_failure` 0 (abort) raises Unavailable, 1 (redirect) NotCached, and 2 (recache) goes on to the next. The descriptor is the caller's to close.
         """
 
     def tree(self, address: str, kind: int, root: bytes, path: bytes, part: int = 0, settled_ns: int = 0, patience: float = 60.0, silence: float = 2.0) -> tuple[int, tuple[int, int, int, int, int, int, int, int, int, int, int]]:

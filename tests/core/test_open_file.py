@@ -49,11 +49,12 @@ class Reader:
 
     def open(self, path: Path, on_failure: int = RECACHE) -> tuple[bytes, tuple[int, ...]]:
         socket = self.cluster.nodes[0].member.socket
-        descriptor, attributes = self.client.open_file(
+        descriptor, attributes, begin, size = self.client.open_file(
             socket, *self.order(path), on_failure, DEADLINE
         )
         with open(descriptor, "rb") as file:
             assert os.fstat(descriptor).st_mode & 0o7777 == 0o400
+            assert (begin, size) == (0, os.fstat(descriptor).st_size)  # all of it
             return file.read(), attributes
 
     def counters(self) -> dict[str, int]:

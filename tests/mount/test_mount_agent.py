@@ -102,6 +102,24 @@ def test_files_of_a_spread_root_come_from_their_owners(
     assert set(opens.values()) == {1}
 
 
+@pytest.mark.parametrize("node", [0, 1])  # one of them owns it
+def test_a_large_file_of_a_spread_root_comes_in_parts(
+    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path, node: int
+) -> None:
+    content = os.urandom(36_000_000)
+    (backing / "large").write_bytes(content)
+    with through(cluster, tmp_path / "mnt", storage.at, node, spread_roots=str(storage.at)) as view:
+        with (view / "large").open("rb") as file:
+            assert file.read(10) == content[:10]
+            assert view.counters()["bytes"] < len(content) // 2
+            file.seek(30_000_000)
+            assert file.read(10) == content[30_000_000:30_000_010]
+        assert view.counters()["files"] > 1
+        assert (view / "large").read_bytes() == content
+    assert storage.opens(HOST) == {}
+    assert storage.opens() == {"large": 1}
+
+
 def test_refresh_reaches_the_kernels_of_all_nodes(
     backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
 ) -> None:

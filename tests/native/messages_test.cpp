@@ -35,9 +35,28 @@ TEST_CASE("every message is read back, whole or not at all") {
     check_exact(ProbeReply{1, 2, "news"});
     check_exact(ObjectInfo{"key", 1, 2, Tier::Disk, true, 3, 4});
     check_exact(FileOrder{"/root", "/root/a", Tier::Disk, 2, true, 5, 6});
+    check_exact(PartReply{{.size = 9}, {4, 5}});
     check_exact(LeaveMessage{"/root/a", ""});
     check_exact(LeaveMessage{"", file_key("/root/a", {})});
     check_exact(Attributes{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+}
+
+TEST_CASE("an order names a part of a large file, and what is passed lies within the file") {
+    FileOrder order{"/root", "/root/a"};
+    CHECK_FALSE(FileOrder::decode(order.encode())->part);
+    CHECK(*order.range(kWholeBytes + 1) == Range{0, kWholeBytes + 1});
+    order.part = 8;
+    auto decoded = FileOrder::decode(order.encode());
+    REQUIRE(decoded.ok());
+    CHECK(decoded->part == 8u);
+    CHECK(*decoded->range(kWholeBytes + 1) == Range{kWholeBytes, 1});
+    CHECK(*decoded->range(2 * kWholeBytes) == Range{kWholeBytes, kPartBytes});
+    CHECK(*decoded->range(kWholeBytes) == Range{0, kWholeBytes});  // not large
+    order.part = 9;
+    CHECK(order.range(kWholeBytes + 1).status().code() == Code::NotCached);
+
+    for (Range beyond : {Range{0, 10}, Range{9, 1}, Range{~std::uint64_t{0}, 1}})
+        CHECK_FALSE(PartReply::decode(PartReply{{.size = 9}, beyond}.encode()).ok());
 }
 
 TEST_CASE("a put lists its owners, up to the limit, and never more addresses than those") {

@@ -13,6 +13,7 @@ from ..config import Config
 from ..errors import BadInput
 from . import paths, warming
 from .asking import POLICIES, Asking, FileStats
+from .parts import Part, PartFile
 from .paths import Path
 from .refreshing import Refreshed, refresh
 
@@ -104,6 +105,9 @@ class Files:
     def open(self, path: Path, mode: str = "rb", **text: Any) -> IO[bytes] | IO[str]:
         """Open a file for reading: a real one, with a descriptor.
 
+        Of a file of more than 32 MiB that lies on another node, parts come as they are read; the
+        whole file does when its descriptor is asked for.
+
         `mode` is "rb" or "r"; `text` is what the builtin `open` takes for text: `encoding`,
         `errors`, `newline`.
         """
@@ -112,22 +116,28 @@ class Files:
         wanted = paths.below(self._root, path)
         name, client = paths.spelling(wanted), self._peers.client
 
-        def source() -> int:
-            return os.open(wanted, os.O_RDONLY | os.O_CLOEXEC)
-
-        if name is None:
-            self._asking.count(shared=1)
-            descriptor = source()
-        else:
-            descriptor = self._asking.own_agent(
+        def fetch(number: int | None) -> Part:
+            if name is None:
+                self._asking.count(shared=1)
+                return Part.source(wanted)
+            return self._asking.own_agent(
                 name,
-                lambda at, wait, _: client.open_file(
-                    at, self._root, name, *self._order, self._policy, wait
-                )[0],
-                source,
+                lambda at, wait, _: Part.passed(
+                    *client.open_file(
+                        at, self._root, name, *self._order, self._policy, wait, number
+                    )
+                ),
+                lambda: Part.source(wanted),
             )
-        # An opener, so that its name is the path and not the descriptor.
-        raw = io.FileIO(os.fsdecode(wanted), "rb", opener=lambda *_: descriptor)
+
+        first = fetch(0)
+        title = os.fsdecode(wanted)
+        raw: io.RawIOBase
+        if first.is_whole:
+            # An opener, so that its name is the path and not the descriptor.
+            raw = io.FileIO(title, "rb", opener=lambda *_: first.descriptor)
+        else:
+            raw = PartFile(title, first, fetch, lambda: fetch(None))
         binary = io.BufferedReader(raw)
         return binary if "b" in mode else io.TextIOWrapper(binary, **text)
 

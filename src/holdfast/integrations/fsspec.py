@@ -16,6 +16,7 @@ from fsspec.spec import AbstractFileSystem
 from .. import config
 from ..errors import BadInput
 from ..files.files import Files, OnFailure, Validate
+from ..files.parts import PartFile
 from .connecting import Connecting
 
 #: What fsspec and its users give every file system.
@@ -36,6 +37,8 @@ class _File(io.BufferedReader):
     @property
     def size(self) -> int:
         """How many bytes it has."""
+        if isinstance(self.raw, PartFile):
+            return self.raw.size
         return os.fstat(self.fileno()).st_size
 
     def __del__(self) -> None:
