@@ -15,6 +15,7 @@ from ..membership.owners import Owners
 from .asking import Asking
 from .holdings import BUCKETS, Digest, Held, Holdings
 from .messages import Compare, Compared, Exchange, Exchanged, Reply
+from .portions import Bounds, first, portions
 
 #: So many pairs are compared at a time after a change of view; later one is begun in a tick.
 _EAGER = 8
@@ -115,7 +116,7 @@ class Comparing:
             return
         mine = self._holdings.buckets_with(peer)
         differing = [i for i, theirs in enumerate(reply.buckets) if mine[i] != theirs]
-        at_a_time = max(1, _LISTED // (digest[0] // BUCKETS + 1))
+        at_a_time = max(1, _LISTED // (max(digest[0], reply.count) // BUCKETS + 1))
         self._busy.add(peer)
         self._exchange(owners, peer, differing, at_a_time)
 
@@ -128,18 +129,26 @@ class Comparing:
             self._met.add(peer)
             return
         now, later = buckets[:at_a_time], buckets[at_a_time:]
-        held = self._holdings.held_with(peer, now)
 
-        def answered(reply: Reply | None) -> None:
-            if not isinstance(reply, Exchanged):
-                if owners is self._owners:
-                    self._busy.discard(peer)
+        def go_on(left: list[tuple[Bounds, list[Held]]]) -> None:
+            if not left or owners is not self._owners:
+                self._exchange(owners, peer, later, at_a_time)
                 return
-            for theirs in reply.held:
-                self._meet(theirs, peer)
-            self._exchange(owners, peer, later, at_a_time)
+            (bounds, held), *more = left
 
-        self._ask(owners.members[peer], Exchange(owners.identity, self._me, now, held), answered)
+            def answered(reply: Reply | None) -> None:
+                if not isinstance(reply, Exchanged):
+                    if owners is self._owners:
+                        self._busy.discard(peer)
+                    return
+                for theirs in reply.held:
+                    self._meet(theirs, peer)
+                go_on(more)
+
+            request = Exchange(owners.identity, self._me, now, held, bounds)
+            self._ask(owners.members[peer], request, answered)
+
+        go_on(portions(self._holdings.held_with(peer, now), _key))
 
     def compare(self, request: Compare) -> Compared:
         """Answer another member's `Compare`."""
@@ -148,13 +157,18 @@ class Comparing:
             self._agreed[request.sender] = ours
             self._met.add(request.sender)
             return Compared()
-        return Compared(self._holdings.buckets_with(request.sender))
+        return Compared(self._holdings.buckets_with(request.sender), ours[0])
 
     def exchange(self, request: Exchange) -> Exchanged:
         """Answer another member's `Exchange`."""
-        ours = {h.key: h for h in self._holdings.held_with(request.sender, request.buckets)}
+        listed = self._holdings.held_with(request.sender, request.buckets)
+        ours = {held.key: held for held in listed if held.key in request.bounds}
         for theirs in request.held:
             ours.pop(theirs.key, None)
             if (mine := self._meet(theirs, request.sender)) is not None:
                 ours[theirs.key] = mine
-        return Exchanged(list(ours.values()))
+        return Exchanged(first(ours.values(), _key))
+
+
+def _key(held: Held) -> bytes:
+    return held.key

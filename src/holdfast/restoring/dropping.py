@@ -20,6 +20,7 @@ from .messages import (
     ExchangeDropped,
     Reply,
 )
+from .portions import Bounds, first, portions
 
 #: Ticks between comparisons without news.
 _IDLE = 4
@@ -65,7 +66,7 @@ class Dropping:
             return
         mine = self._holdings.dropped_buckets()
         differing = [i for i, theirs in enumerate(reply.buckets) if mine[i] != theirs]
-        count = self._holdings.dropped_digest()[0]
+        count = max(self._holdings.dropped_digest()[0], reply.count)
         self._exchange(member, differing, max(1, _LISTED // (count // DROPPED_BUCKETS + 1)))
 
     def _exchange(self, member: Member, buckets: list[int], at_a_time: int) -> None:
@@ -73,20 +74,30 @@ class Dropping:
             return
         now, later = buckets[:at_a_time], buckets[at_a_time:]
 
-        def answered(reply: Reply | None) -> None:
-            if isinstance(reply, ExchangedDropped):
-                self._holdings.bury(reply.keys)
+        def go_on(left: list[tuple[Bounds, list[bytes]]]) -> None:
+            if not left:
                 self._exchange(member, later, at_a_time)
+                return
+            (bounds, keys), *more = left
 
-        self._ask(member, ExchangeDropped(now, self._holdings.dropped_in(now)), answered)
+            def answered(reply: Reply | None) -> None:
+                if isinstance(reply, ExchangedDropped):
+                    self._holdings.bury(reply.keys)
+                    go_on(more)
+
+            self._ask(member, ExchangeDropped(now, keys, bounds), answered)
+
+        go_on(portions(self._holdings.dropped_in(now), bytes))
 
     def compare(self, request: CompareDropped) -> ComparedDropped:
         """Answer another member's `CompareDropped`."""
-        same = self._holdings.dropped_digest() == request.digest
-        return ComparedDropped([] if same else self._holdings.dropped_buckets())
+        digest = self._holdings.dropped_digest()
+        if digest == request.digest:
+            return ComparedDropped()
+        return ComparedDropped(self._holdings.dropped_buckets(), digest[0])
 
     def exchange(self, request: ExchangeDropped) -> ExchangedDropped:
         """Answer another member's `ExchangeDropped`."""
         ours = set(self._holdings.dropped_in(request.buckets)).difference(request.keys)
         self._holdings.bury(request.keys)
-        return ExchangedDropped(sorted(ours))
+        return ExchangedDropped(first((key for key in ours if key in request.bounds), bytes))

@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 
 from .holdings import BUCKETS, DROPPED_BUCKETS, Digest, Held, Key, Number
+from .portions import Bounds
 
 _Part = Annotated[int, msgspec.Meta(ge=0, lt=BUCKETS)]
 _DroppedPart = Annotated[int, msgspec.Meta(ge=0, lt=DROPPED_BUCKETS)]
@@ -28,18 +29,20 @@ class Compare(msgspec.Struct, frozen=True, tag=True):
 
 
 class Compared(msgspec.Struct, frozen=True, tag=True):
-    """The answer: nothing if it is the same, else the parts of our digest."""
+    """The answer: nothing if it is the same, else the parts of our digest, and of how many."""
 
     buckets: _Digests = []
+    count: Number = 0
 
 
 class Exchange(msgspec.Struct, frozen=True, tag=True):
-    """List all that the sender holds in these parts; the other takes what it lacks."""
+    """List all that the sender holds in these parts and bounds; the other takes what it lacks."""
 
     identity: Number
     sender: Number
     buckets: list[_Part]
     held: list[Held]
+    bounds: Bounds = Bounds()
 
 
 class Exchanged(msgspec.Struct, frozen=True, tag=True):
@@ -70,16 +73,18 @@ class CompareDropped(msgspec.Struct, frozen=True, tag=True):
 
 
 class ComparedDropped(msgspec.Struct, frozen=True, tag=True):
-    """The answer: nothing if so, else the parts of our digest."""
+    """The answer: nothing if so, else the parts of our digest, and of how many."""
 
     buckets: _DroppedDigests = []
+    count: Number = 0
 
 
 class ExchangeDropped(msgspec.Struct, frozen=True, tag=True):
-    """List all dropped keys that the sender knows in these parts."""
+    """List all dropped keys that the sender knows in these parts and bounds."""
 
     buckets: list[_DroppedPart]
     keys: list[Key]
+    bounds: Bounds = Bounds()
 
 
 class ExchangedDropped(msgspec.Struct, frozen=True, tag=True):

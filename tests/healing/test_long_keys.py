@@ -1,0 +1,61 @@
+"""Keys so long, and so many, that what agents compare does not fit into one message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+from healing import Inside
+from support.patience import wait_for
+
+import holdfast
+from holdfast._core import xxh3_64
+from holdfast.restoring.holdings import BUCKETS, DROPPED_BUCKETS
+from holdfast.restoring.messages import ExchangeDropped
+
+LONGEST_KEY = 4096
+#: Of 4 KiB each: more than the 16 MiB that a message may have.
+MANY = 4200
+
+
+def keys_of_one_part(parts: int) -> list[str]:
+    """Long keys that are compared together."""
+
+    def numbered() -> Iterator[str]:
+        number = 0
+        while True:
+            yield f"{number:07}".ljust(LONGEST_KEY, "x")
+            number += 1
+
+    of_part = (key for key in numbered() if xxh3_64(key.encode()) * parts >> 64 == 1)
+    return [next(of_part) for _ in range(MANY)]
+
+
+@pytest.fixture
+def two() -> Iterator[holdfast.LocalCluster]:
+    with holdfast.local_cluster(nodes=2, memory="256 MiB", disk="64 MiB") as cluster:
+        yield cluster
+
+
+def test_drops_are_heard_of(two: holdfast.LocalCluster) -> None:
+    keys = [key.encode() for key in keys_of_one_part(DROPPED_BUCKETS)]
+    with Inside(two) as inside:
+        for some in (keys[: MANY // 2], keys[MANY // 2 :]):
+            heard = msgspec.msgpack.encode(ExchangeDropped([], some))
+            inside.client.call(inside.member(0).socket, "restoring", "ask", heard)
+        wait_for(lambda: inside.status(1).counters["tombstones"] == MANY)
+        two.kill(1)
+        two.restart(1)
+        wait_for(lambda: inside.status(1).counters["tombstones"] == MANY)
+
+
+def test_copies_come_back(two: holdfast.LocalCluster) -> None:
+    keys = keys_of_one_part(BUCKETS)
+    with two.connect() as job, Inside(two) as inside:
+        for key in keys:
+            job.objects.put(key, b"x", copies=2)
+        two.kill(1)
+        two.restart(1)
+        wait_for(lambda: inside.status(1).restoring.restored == MANY)
+        wait_for(lambda: inside.settled([0, 1]))
