@@ -1,10 +1,12 @@
-"""Notices that the session's directory is gone: without it nobody can reach an agent, or end it.
+"""Keeps the session's directory, and notices that it is gone: then nobody can reach an agent.
 
-The system removes `/run/user/UID` with a user's last login, and old files below `/tmp`.
+The system removes `/run/user/UID` with a user's last login. What is old below `/tmp` it removes,
+too, on all nodes on the same day, so nothing of a session that lives may look old.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -13,6 +15,8 @@ from ..cluster import session as sessions
 
 #: How often it looks, in seconds, and how often in a row it must find nothing.
 _LOOK_EVERY, _TIMES = 2.0, 3
+#: Seconds after which files are made to look new again; cleaners have days.
+_OLD = 3600.0
 
 
 class SessionWatch:
@@ -32,4 +36,15 @@ class SessionWatch:
         while missed < _TIMES:
             time.sleep(_LOOK_EVERY)
             missed = 0 if sessions.may_be_there(self._directory, self._key) else missed + 1
+            if not missed:
+                with contextlib.suppress(OSError):
+                    self._renew()
         os.write(self._write, b"x")
+
+    def _renew(self) -> None:
+        if time.time() - os.stat(os.path.join(self._directory, sessions.SESSION)).st_mtime < _OLD:
+            return
+        for entry in os.scandir(self._directory):
+            if not entry.is_dir(follow_symlinks=False):  # on which something may be mounted
+                with contextlib.suppress(OSError):
+                    os.utime(entry.path, follow_symlinks=False)

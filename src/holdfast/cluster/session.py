@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     Place = str | Path  # agents do without pathlib, which takes long to import
 
 
-_SESSION = "session.json"
+SESSION = "session.json"
 METRICS_TOKEN = "metrics-token"  # noqa: S105 - the name of a file
 #: How the names of the state files of mounts end.
 MOUNT_STATE = ".state"
@@ -171,12 +171,12 @@ def make(directory: Place, session: Session, key: bytes) -> None:
 
 def write(directory: Place, session: Session) -> None:
     """Replace the session's file as a whole."""
-    _replace(os.path.join(directory, _SESSION), _readable(session))
+    _replace(os.path.join(directory, SESSION), _readable(session))
 
 
 def read(directory: Place) -> Session:
     """Read the session in `directory`."""
-    path = os.path.join(directory, _SESSION)
+    path = os.path.join(directory, SESSION)
     try:
         return msgspec.json.decode(_read(path), type=Session)
     except (FileNotFoundError, NotADirectoryError):
@@ -211,7 +211,7 @@ def write_metrics_token(directory: Place, token: str) -> None:
 def may_be_there(directory: Place, key: bytes) -> bool:
     """Whether the session with this key is in `directory`, or a failing file system hides it."""
     try:
-        os.stat(os.path.join(directory, _SESSION))
+        os.stat(os.path.join(directory, SESSION))
         return read_key(directory) == key
     except (FileNotFoundError, NoSession):
         return False
@@ -229,7 +229,7 @@ def agents(directory: Place) -> list[AgentFile]:
     found = []
     with contextlib.suppress(FileNotFoundError):
         for name in sorted(os.listdir(directory)):
-            if name.endswith(".json") and name != _SESSION:
+            if name.endswith(".json") and name != SESSION:
                 with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
                     text = _read(os.path.join(directory, name))
                     found.append(msgspec.json.decode(text, type=AgentFile))
@@ -280,7 +280,7 @@ def check_ours(directory: Place) -> None:
 def _is_early(name: str) -> bool:
     """Whether a file is there before a session can be read, or is about to be one of these."""
     whole, _, number = name.rpartition(".")
-    return (whole if number.isdigit() else name) in ("key", _SESSION, "networks.json")
+    return (whole if number.isdigit() else name) in ("key", SESSION, "networks.json")
 
 
 def remove_tree(directory: str) -> None:
