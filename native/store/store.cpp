@@ -38,7 +38,9 @@ Result<std::unique_ptr<Store>> Store::open(const std::array<TierOptions, kTiers>
     std::unique_ptr<Store> store(new Store);
     for (std::size_t i = 0; i < kTiers; ++i) {
         auto directory = TierDirectory::make(tiers[i].directory, tiers[i].large_pages);
-        if (!directory.ok()) return directory.take_status();
+        if (!directory.ok())
+            return Status(directory.status().code(),
+                          directory.status().message() + "; set another " + kTierNames[i] + "_dir");
         store->tiers_[i] = std::make_unique<TierState>(std::move(*directory), tiers[i].capacity);
     }
     return store;

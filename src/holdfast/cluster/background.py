@@ -68,6 +68,8 @@ def up(config: Config, count: int | None = None, own_networks: bool = False) -> 
             node.sweep(str(parent), str(directory))
             cleared = _clear_stale(directory, config)
             try:
+                if directory.exists():  # what is left could not be removed
+                    directory.rmdir()  # says why
                 directory.mkdir(mode=0o700)
             except OSError as error:
                 raise sessions.no_place(parent, error) from None

@@ -297,7 +297,10 @@ def _readable(value: object) -> bytes:
 
 def _read(path: str) -> bytes:
     with open(path, "rb") as file:
-        return file.read()
+        try:
+            return file.read()
+        except OSError as error:  # Python names the file only where it could not be opened
+            raise OSError(error.errno, error.strerror, path) from None
 
 
 def _replace(path: str, content: bytes) -> None:

@@ -215,7 +215,11 @@ def main() -> None:
     os.setsid()
     os.chdir("/")
     supervisor = Supervisor(orders)
-    supervisor.open_log()
+    try:
+        supervisor.open_log()
+    except OSError as error:
+        _say(f"cannot write {error.filename}: {error.strerror}")
+        return
     said = supervisor.start()
     if said != "mounted":
         supervisor.leave()

@@ -1,0 +1,65 @@
+"""A file system that fails below the session's directory: commands say so, and agents live on."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.cluster import session as sessions
+from holdfast.cluster import storage as storages
+from holdfast.cluster.storage import Storage
+
+HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
+
+
+@pytest.fixture
+def storage() -> Iterator[Storage]:
+    """Shown to the host, in a short path: sockets lie below it."""
+    if reason := storages.why_not():
+        pytest.skip(reason)
+    with tempfile.TemporaryDirectory() as made:
+        backing = Path(made, "b")
+        backing.mkdir()
+        with Storage(backing, Path(made, "s"), nodes=0) as shown:
+            yield shown
+
+
+@pytest.fixture
+def run_dir(storage: Storage) -> Iterator[Path]:
+    """In which a session is left running at most."""
+    place = storage.at / "run"
+    yield place
+    storage.heal()
+    subprocess.run([HOLDFAST, "down", "--set", f"run_dir={place}"], capture_output=True, timeout=60)
+
+
+def run(run_dir: Path, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    whole = [HOLDFAST, command, "--set", f"run_dir={run_dir}", *arguments]
+    return subprocess.run(whole, capture_output=True, text=True, timeout=60)
+
+
+def test_a_session_that_cannot_be_read_is_named_and_there_when_it_can(
+    storage: Storage, run_dir: Path, tmp_path: Path
+) -> None:
+    small = ("--memory", "64 MiB", "--disk", "64 MiB")
+    assert run(run_dir, "up", "--nodes", "2", *small).returncode == 0
+    agents = sessions.agents(run_dir / "local")
+    assert len(agents) == 2
+    said = f"holdfast: {run_dir}/local/session.json: {os.strerror(errno.EIO)}\n"
+    for operation in ("open", "read", "stat"):
+        storage.fail("", operation, errno.EIO)
+        for command in (["status"], ["run", "--root", str(tmp_path), "--", "true"]):
+            done = run(run_dir, *command)
+            assert (done.returncode, done.stderr) == (1, said), operation
+        assert all(agent.process.running for agent in agents)
+        storage.heal()
+        assert run(run_dir, "status").returncode == 0
+    assert run(run_dir, "down").returncode == 0
+    assert os.listdir(run_dir) == []
