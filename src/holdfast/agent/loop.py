@@ -66,9 +66,11 @@ def serve(core: _core.Agent, orders: Orders, member: Member, directory: str, wak
             stopping = True
         if sys.stdin.fileno() in ready or (not members.joined and time.monotonic() > end):
             return True  # perhaps before the session was complete
+        # Before calls are answered: who asks for the story wants what has just happened to it. And
+        # whatever is ready: an expected answer to a probe makes nothing readable.
+        members.take_events()
         if core.fileno() in ready:
             services.answer_waiting(core, due=lambda: not members.until_tick())
-        members.take_events()  # an expected answer to a probe makes nothing readable
         if not members.until_tick():
             try:
                 members.tick()
