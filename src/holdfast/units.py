@@ -110,3 +110,8 @@ def format_time(seconds: float) -> str:
         if seconds < upper:
             return f"{seconds / factor:.3g} {unit}"
     return f"{seconds / 86400.0:.3g} d"
+
+
+def plural(count: int, one: str, many: str) -> str:
+    """Return "1 file is" or "3 files are"."""
+    return f"{count} {one if count == 1 else many}"

@@ -56,8 +56,8 @@ def test_up_connect_status_down(session: str) -> None:
     assert sum(node["counters"]["puts"] for node in status["nodes"]) == 2
     shown = run("status")
     assert "node-1" in shown
-    assert "No object is below its copies." in shown
-    assert "Window after a death" in shown
+    assert "Every object has as many copies as requested." in shown
+    assert "Exposure after a node failure" in shown
     assert "has ended" in run("down")
     assert "`holdfast up` starts one" in run("status", code=3)
     assert "nothing to end" in run("down", code=3)

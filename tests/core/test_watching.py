@@ -125,7 +125,7 @@ def test_a_person_sees_the_table_anew(cluster: holdfast.LocalCluster) -> None:
     try:
         with watching(cluster, out=theirs):
             shown = b""
-            while shown.count(b"Window after a death") < 3:
+            while shown.count(b"Exposure after a node failure") < 3:
                 shown += os.read(ours, 4096)
     finally:
         os.close(ours)

@@ -40,6 +40,34 @@ def test_rule_2_a_restart_is_a_new_member(five: holdfast.LocalCluster, inside: I
         assert old in inside.view(node).lost()
 
 
+def shown_status(cluster: holdfast.LocalCluster, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("HOLDFAST_RUN_DIR", str(cluster.directory.parent))
+    command = [Path(sys.executable).with_name("holdfast"), "status"]
+    command += ["--session", cluster.directory.name]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=60)
+    return " ".join(done.stdout.split())
+
+
+def test_status_claims_nothing_of_what_had_one_copy_on_a_node_that_died(
+    five: holdfast.LocalCluster, inside: Inside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with five.connect() as job:
+        fill(job, copies=1, size=1000)
+    shown = shown_status(five, monkeypatch)
+    assert "Every object has as many copies as requested." in shown
+    assert "only copy" not in shown
+    five.kill(1)
+    wait_for(lambda: inside.view(0).lost())
+    wait_for(lambda: inside.settled([0, 2, 3, 4]))
+    for again in (True, False):
+        shown = shown_status(five, monkeypatch)
+        assert "Every object that is left has as many copies as requested." in shown
+        assert "Objects with their only copy on node-1 may be lost." in shown
+        if again:
+            five.restart(1)  # it has nothing
+            wait_for(lambda: inside.settled([0, 1, 2, 3, 4]))
+
+
 def test_status_tells_of_deaths_that_may_have_cost_objects(
     five: holdfast.LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,15 +79,9 @@ def test_status_tells_of_deaths_that_may_have_cost_objects(
     five.kill(1)
     five.kill(2)
     wait_for(lambda: survey(contacts).died_together == (("node-1", "node-2"),))
-    monkeypatch.setenv("HOLDFAST_RUN_DIR", str(five.directory.parent))
-    holdfast_status = [Path(sys.executable).with_name("holdfast"), "status"]
-    shown = subprocess.run(
-        [*holdfast_status, "--session", five.directory.name],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    ).stdout
-    assert "node-1, node-2 died before" in " ".join(shown.split())
+    shown = shown_status(five, monkeypatch)
+    assert "node-1, node-2 died before" in shown
+    assert "only copy" not in shown  # said with it
     with five.connect() as job:
         assert len(job.objects.list()) < len(data)  # as it says
 

@@ -18,20 +18,23 @@ from ..cluster.survey import SessionStatus, survey
 from ..config import Config
 from ..files import mounting
 from ..files.mounting import MountStatus
-from ..units import format_size, format_time
+from ..membership.view import SPARE
+from ..units import format_size, format_time, plural
 from .output import AsJson, Session, Set, configure, print_json, print_json_line
 
 #: Between two looks with --watch, in seconds.
 _EVERY = 1.0
+#: So many nodes are named in a line.
+_NAMED = 20
 
 
 def status(
     session: Session = None,
     settings: Set = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Show it anew every second.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Update every second.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the agents of a session, what they hold, and how far restoring is."""
+    """Show the agents of a session, what they hold, and the progress of restoring."""
     config = configure(settings, session=session)
     if not watch:
         report = _look(config)
@@ -75,24 +78,24 @@ def _show(report: Report) -> Group:
     lines += _copies(report)
     failed = [n.node for n in report.nodes if n.tiers and n.tiers["disk"]["condemned"]]
     if failed:
-        lines.append(
-            f"The disk of {', '.join(failed)} has failed: what belongs there is kept in memory."
-        )
+        lines.append(f"The disk of {', '.join(failed)} has failed: its data is kept in memory.")
     if report.waits:
         left = format_time(report.waits)
-        lines.append(f"Many nodes vanished at once: restoring waits for them, {left} more.")
+        lines.append(
+            f"Many nodes vanished at once: waiting {left} for them before restoring copies."
+        )
     if report.conflicts:
         lines.append(_conflicts(report))
     restored = sum(node.restoring.restored for node in report.nodes)
     if restored:
         size = format_size(sum(node.restoring.restored_bytes for node in report.nodes))
-        lines.append(f"{restored} copies were restored so far, {size}.")
+        lines.append(f"Restored so far: {plural(restored, 'copy', 'copies')} ({size}).")
     if any(node.files.files for node in report.nodes):
         lines.append(_files(report))
     if no_room := sum(node.files.no_room for node in report.nodes):
         lines.append(
-            f"{no_room} reads of files found no room in either tier and went to the storage: drop "
-            "objects, or start with a larger capacity."
+            f"{plural(no_room, 'read', 'reads')} of files went to the shared file system because "
+            "both tiers are full: drop objects, or start with a larger capacity."
         )
     if any(
         node.counters.get("tree_hits") or node.counters.get("tree_hops") for node in report.nodes
@@ -100,7 +103,7 @@ def _show(report: Report) -> Group:
         lines.append(_broadcast(report))
     if report.mounts:
         lines.append(_mounts(report))
-    lines.append(f"Window after a death: {format_time(report.window)}.")
+    lines.append(f"Exposure after a node failure: {format_time(report.window)}.")
     return Group(*lines)
 
 
@@ -125,21 +128,30 @@ def _table(report: SessionStatus) -> Table:
 
 
 def _copies(report: SessionStatus) -> list[str]:
-    which = "No object that is left" if report.died_together else "No object"
-    line = f"{which} is below its copies."
+    which = "Every object that is left" if report.lost else "Every object"
+    line = f"{which} has as many copies as requested."
     if report.below:
         missing = format_size(report.lacking_bytes)
-        line = f"{report.below} objects are below their copies, {missing} to restore."
-    lost = (
+        below = plural(report.below, "object has", "objects have")
+        line = f"{below} fewer copies than requested ({missing} to restore)."
+    lost = [
         f"Objects with {len(nodes)} copies or fewer may be lost: {', '.join(nodes)} died before "
         "one another's copies were restored."
         for nodes in report.died_together
-    )
+    ]
+    # Who knew of an object with one copy died with it.
+    grouped = {node for nodes in report.died_together for node in nodes}
+    spares = {node.node for node in report.nodes if node.role == SPARE}
+    alone = [node for node in dict.fromkeys(report.lost) if node not in grouped | spares]
+    if alone:
+        more = f" and {len(alone) - _NAMED} more" if len(alone) > _NAMED else ""
+        names = ", ".join(alone[:_NAMED])
+        lost.append(f"Objects with their only copy on {names}{more} may be lost.")
     return [line, *lost]
 
 
 def _conflicts(report: SessionStatus) -> Text:
-    keys = "1 key was" if report.conflicts == 1 else f"{report.conflicts} keys were"
+    keys = plural(report.conflicts, "key was", "keys were")
     more = ", ..." if report.conflicts > len(report.set_aside) else ""
     return Text(
         f"{keys} written differently on two sides of a cut; the other bytes are kept as "
