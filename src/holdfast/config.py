@@ -245,7 +245,7 @@ SETTINGS: dict[str, Setting] = {
         "0.5 s", _positive_time, "silence at which an owner of files is given up, at least"
     ),
     "file_strikes": Setting(
-        "2", _positive, "so many in a row, and an owner of files is avoided for a while"
+        "2", _positive, "consecutive missed deadlines after which an owner of files is avoided"
     ),
     "roots": Setting(
         "", _directories, "directories whose files programs read from copies, with ':' between them"

@@ -59,7 +59,7 @@ def two_hosts(place: Path) -> list[str]:
 def test_several_ranks_on_one_host_start_one_agent(place: Path) -> None:
     said = run(*mpiexec(place, "--oversubscribe", "-n", "3"), HOLDFAST, "up")
     assert "Found Open MPI with 3 ranks: OMPI_COMM_WORLD_RANK is set." in said
-    assert said.count("1 agents are up") == 1
+    assert said.count("1 agent is up") == 1
     with connect() as job:
         assert job.node == os.uname().nodename.partition(".")[0]
         job.objects.put("key", b"bytes", copies=1)

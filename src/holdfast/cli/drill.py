@@ -24,13 +24,15 @@ from .output import AsJson, Session, Set, configure, print_json
 from .probing import Probing, Requests
 
 app = typer.Typer(
-    help="Hurt a running session on purpose, and tell what it cost.", no_args_is_help=True
+    help="Inject faults into a running session and report what they cost.", no_args_is_help=True
 )
 
 Node = Annotated[str, typer.Argument(help="A node, e.g. 2 or node-2.")]
-At = Annotated[str, typer.Option(help="In the middle of put, chain, get, pull, ...; empty: now.")]
-After = Annotated[int, typer.Option(help="At which pass of that stage, from 1.")]
-Within = Annotated[str, typer.Option(help="How long to wait for what is to happen.")]
+At = Annotated[
+    str, typer.Option(help="Stage at which to strike: put, chain, get, pull, ... (default: now).")
+]
+After = Annotated[int, typer.Option(help="Strike at this pass of the stage, counted from 1.")]
+Within = Annotated[str, typer.Option(help="How long to wait for the fault to strike.")]
 
 #: The client has made some requests before anything breaks, so that it has something to lose.
 _WARM_UP = 0.3

@@ -24,15 +24,15 @@ from ..errors import Unavailable
 from ..files import Files, broadcasting, mounting, refreshing
 from ..files.warming import Warmed
 from ..job import Job
-from ..units import format_size
+from ..units import format_size, plural
 from .output import AsJson, Session, Set, configure, print_json, refuse_with
 
 
 def warm(
-    directory: Annotated[str, typer.Argument(help="A directory of the storage.")],
-    copies: Annotated[int | None, typer.Option(help="Copies of each file; 1 unless given.")] = None,
+    directory: Annotated[str, typer.Argument(help="A directory on the shared file system.")],
+    copies: Annotated[int | None, typer.Option(help="Copies of each file (default: 1).")] = None,
     parallel: Annotated[
-        int | None, typer.Option(min=1, max=256, help="Files read at a time; 16 unless given.")
+        int | None, typer.Option(min=1, max=256, help="Files read at a time (default: 16).")
     ] = None,
     broadcast: Annotated[
         bool, typer.Option("--broadcast", help="Bring a copy of every file to every node.")
@@ -58,7 +58,8 @@ def warm(
     if as_json:
         print_json(total)
         return
-    print(f"{total.cached} files are cached, {format_size(total.bytes)}.")
+    cached = plural(total.cached, "file is", "files are")
+    print(f"{cached} cached ({format_size(total.bytes)}).")
     if total.left_out:
         print(
             f"{total.left_out} were left out: too large, too young (file_settled), not regular, "
@@ -98,7 +99,7 @@ def _broadcast(config: Config, directory: str, as_json: bool) -> None:
 
 
 def refresh(
-    paths: Annotated[list[str], typer.Argument(help="Files, or directories with all below.")],
+    paths: Annotated[list[str], typer.Argument(help="Files or directories that have changed.")],
     session: Session = None,
     settings: Set = None,
     as_json: AsJson = False,

@@ -48,7 +48,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     show: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     pass

@@ -23,7 +23,9 @@ def mount(
     mnt: Annotated[str, typer.Argument(help="An empty directory.")],
     root: Annotated[
         list[str] | None,
-        typer.Option(metavar="DIR", help="Show it below MNT; `roots` unless given."),
+        typer.Option(
+            metavar="DIR", help="Directory to show below MNT (default: the setting `roots`)."
+        ),
     ] = None,
     session: Session = None,
     settings: Set = None,
@@ -42,9 +44,9 @@ def mount(
 
 
 def umount(
-    mnt: Annotated[str, typer.Argument(help="Where it is mounted.")],
+    mnt: Annotated[str, typer.Argument(help="The mount point.")],
     lazy: Annotated[
-        bool, typer.Option("--lazy", help="Also if programs use it, who then get errors.")
+        bool, typer.Option("--lazy", help="Detach even while programs use it; they get errors.")
     ] = False,
     session: Session = None,
     settings: Set = None,

@@ -24,23 +24,25 @@ def run(
     command: Annotated[list[str], typer.Argument(help="The program and its arguments.")],
     root: Annotated[
         list[str] | None,
-        typer.Option(metavar="DIR", help="Cache files below it; `roots` unless given."),
+        typer.Option(metavar="DIR", help="Cache files below DIR (default: the setting `roots`)."),
     ] = None,
-    copies: Annotated[int | None, typer.Option(help="Copies of each file; 1 unless given.")] = None,
+    copies: Annotated[int | None, typer.Option(help="Copies of each file (default: 1).")] = None,
     on_failure: Annotated[
         str | None,
-        typer.Option(help="When an owner fails: redirect, abort or, unless given, recache."),
+        typer.Option(help="When a file's owner fails: recache (default), redirect or abort."),
     ] = None,
     validate: Annotated[
-        str | None, typer.Option(help="Look at files at each `open` or, unless given, never.")
+        str | None,
+        typer.Option(help="When to check originals for changes: never (default) or open."),
     ] = None,
     mount: Annotated[
-        bool, typer.Option("--mount", help="Through a mount, made if there is none, instead.")
+        bool,
+        typer.Option("--mount", help="Use a mount instead of the shim; mount if there is none."),
     ] = False,
     print_env: Annotated[
         bool,
         typer.Option(
-            "--print-env", help="Print what would be set, and run nothing; --mount mounts."
+            "--print-env", help="Print the environment and run nothing; --mount still mounts."
         ),
     ] = False,
     session: Session = None,

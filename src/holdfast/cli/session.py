@@ -15,12 +15,13 @@ from ..config import Config
 from ..errors import BadInput
 from ..files import mounting, spreading
 from ..membership.view import Member
+from ..units import plural
 from .output import AsJson, Session, Set, configure, print_json
 
 
 def up(
     nodes: Annotated[
-        int | None, typer.Option(help="Agents to start on this machine; 4 unless given.")
+        int | None, typer.Option(help="Agents to start on this machine (default: 4).")
     ] = None,
     hostfile: Annotated[
         str | None, typer.Option(metavar="FILE", help="Start agents on these hosts, through ssh.")
@@ -35,14 +36,19 @@ def up(
     memory: Annotated[str | None, typer.Option(help="Memory tier per node, e.g. 4GiB.")] = None,
     disk: Annotated[str | None, typer.Option(help="Disk tier per node, e.g. 100GB.")] = None,
     networks: Annotated[
-        bool, typer.Option("--networks", help="Give each a network of its own, to cut; root only.")
+        bool,
+        typer.Option(
+            "--networks", help="Give each agent its own network, which can be cut; root only."
+        ),
     ] = False,
     mount: Annotated[
-        str | None, typer.Option(metavar="MNT", help="Mount the roots there, on every host.")
+        str | None, typer.Option(metavar="MNT", help="Mount the roots at MNT on every host.")
     ] = None,
     root: Annotated[
         list[str] | None,
-        typer.Option(metavar="DIR", help="What --mount shows; `roots` unless given."),
+        typer.Option(
+            metavar="DIR", help="Directory that --mount shows (default: the setting `roots`)."
+        ),
     ] = None,
     settings: Set = None,
     as_json: AsJson = False,
@@ -84,7 +90,7 @@ def up(
         lines.append(f"Session '{done.session}': started {names}.")
     else:
         lines.append(
-            f"Session '{done.session}': {len(done.members)} agents are up. "
+            f"Session '{done.session}': {plural(len(done.members), 'agent is', 'agents are')} up. "
             "See them with `holdfast status`, end them with `holdfast down`."
         )
     if mount is not None:
@@ -96,7 +102,7 @@ def down(
     session: Session = None,
     keep_logs: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="Leave the agents' logs and story.jsonl there."),
+        typer.Option(metavar="DIR", help="Keep the agents' logs and story.jsonl in DIR."),
     ] = None,
     settings: Set = None,
 ) -> None:
@@ -106,7 +112,7 @@ def down(
         print(f"No answer from {', '.join(ended.silent)}: if an agent still runs there, end it.")
     if ended.hanging:
         pids = ", ".join(map(str, ended.hanging))
-        print(f"Killed processes do not end, as the storage hangs: {pids}.")
+        print(f"Cannot kill {pids}: blocked in the shared file system.")
     print(f"Session '{ended.session}' has ended.")
 
 

@@ -70,7 +70,8 @@ def bench(
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(BENCHES)}, all.")],
     as_json: AsJson = False,
     record: Annotated[
-        bool, typer.Option("--record", help="Keep the baselines as this machine's (developers).")
+        bool,
+        typer.Option("--record", help="Record the baselines of this machine (for developers)."),
     ] = False,
     write: Annotated[
         Path | None, typer.Option(help="With `all`: also write the page of results there.")
@@ -80,7 +81,7 @@ def bench(
         typer.Option(help="With `mount`, `replicas` or `all`: also draw the plots there."),
     ] = None,
     small: Annotated[
-        bool, typer.Option("--small", help="With `mount`: less of everything, to see it work.")
+        bool, typer.Option("--small", help="With `mount`: a short run, to see it work.")
     ] = False,
 ) -> None:
     """Measure this machine: ratios against what the machine or a peer can do."""
