@@ -1,7 +1,7 @@
 from datetime import datetime, timezone
 
 from holdfast.cli.bench.figures import Report, at_least, at_most
-from holdfast.cli.bench.page import render
+from holdfast.cli.bench.page import render, soaks
 
 WHEN = datetime(2026, 1, 2, 3, 4, tzinfo=timezone.utc)
 
@@ -30,3 +30,12 @@ def test_the_page_says_when_and_where_and_what():
 def test_an_invalid_run_is_marked():
     text = page(Report("core", [], invalid=["it was busy"]))
     assert '!!! warning "This run is invalid"\n\n    - it was busy\n' in text
+
+
+def test_the_soaks_of_the_page_before_are_kept(tmp_path):
+    before = tmp_path / "page.md"
+    assert soaks(before) == ""
+    before.write_text("# Benchmarks\n\n## core\n\nformer\n\n## Soaks\n\n1,000 kills.\n")
+    text = render([Report("core", [])], "a machine", "abc123", WHEN, soaks=soaks(before))
+    assert text.endswith("\n\n## Soaks\n\n1,000 kills.\n")
+    assert "former" not in text

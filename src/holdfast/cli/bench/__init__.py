@@ -100,7 +100,8 @@ def bench(
     if record:
         baselines.record(here, reports)
     if write is not None:
-        write.write_text(page.render(reports, machine.describe()), encoding="utf-8")
+        text = page.render(reports, machine.describe(), soaks=page.soaks(write))
+        write.write_text(text, encoding="utf-8")
     if as_json:
         print_json(reports if name == "all" else reports[0])
     else:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
+from pathlib import Path
 
 from .figures import Report
 
+_SOAKS = "## Soaks\n"
 _MET = {True: "yes", False: "**no**", None: ""}
 
 _HEAD = """\
 # Benchmarks
 
 Made by `make bench`, which runs `holdfast bench all --write docs/benchmarks.md`; do not edit.
+(What stands under "Soaks" is written by hand after `make soak`, and kept.)
 Every figure is a ratio, or a count, taken in one run: what is compared takes turns on the same
 cores, and medians of the rounds are shown. [How the benchmarks work](explanation/benchmarks.md)
 says what stands behind each.
@@ -57,8 +60,18 @@ def _section(report: Report) -> Iterable[str]:
         yield ""
 
 
+def soaks(page: Path) -> str:
+    """Return the section of a page that was written by hand, after `make soak`."""
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    return "".join(text.partition(_SOAKS)[1:])
+
+
 def render(
-    reports: Sequence[Report], machine: str, commit: str | None = None, when: datetime | None = None
+    reports: Sequence[Report],
+    machine: str,
+    commit: str | None = None,
+    when: datetime | None = None,
+    soaks: str = "",
 ) -> str:
     """Return the page; commit and date are those of the current directory and of now."""
     when = when or datetime.now(timezone.utc)
@@ -71,4 +84,5 @@ def render(
     ]
     for report in reports:
         lines += _section(report)
+    lines.append(soaks)
     return "\n".join(lines).rstrip() + "\n"
