@@ -69,3 +69,24 @@ TEST_CASE("closing fails what waits and what comes") {
     closer.join();
     CHECK(calls.ask("service", "method", "", kPatience).status().code() == Code::Unavailable);
 }
+
+TEST_CASE("rule 11: a message that does not match its checksum reaches nobody") {
+    Node node;
+    Fd fd = raw_connection(node.local);
+    std::string meta = CallMessage{"service", "method"}.encode(), message = "a message";
+    Header header{.op = Op::Call};
+    header.body_bytes = message.size();
+    header.body_crc = crc32c(0, message.data(), message.size());
+    header.patience_ms = 20'000;
+    std::string bad = message;
+    bad[3] ^= 1;
+    send_all(fd.get(), frame(header, meta, bad));
+    std::string reply;
+    CHECK(eventually([&] {
+        reply += receive_some(fd.get(), kHeaderBytes - reply.size());
+        return reply.size() == kHeaderBytes || node.agent().calls().next().has_value();
+    }));
+    REQUIRE(reply.size() == kHeaderBytes);
+    CHECK(decode_header(reply.data())->status == Code::Damaged);
+    CHECK_FALSE(node.agent().calls().next().has_value());
+}

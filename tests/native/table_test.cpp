@@ -2,11 +2,16 @@
 #include "files/table.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
+#include <thread>
 
 #include "preload/table.h"
 #include "support.hpp"
@@ -201,6 +206,41 @@ TEST_CASE("a root is told as the agent sees it, and looked at again when somethi
     table->reset();
     table = AttributeTable::open(place / "table");
     CHECK(told() == nullptr);
+}
+
+TEST_CASE("a heart that was stopped says so when it goes on, and what was told no longer holds") {
+    TempDir place;
+    REQUIRE(AttributeTable::open(place / "table").ok());
+    View view(place / "table");
+    int ends[2];
+    REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+    Fd said(ends[0]), say(ends[1]);
+    struct Child {
+        pid_t pid = ::fork();
+        ~Child() {
+            ::kill(pid, SIGKILL);
+            ::waitpid(pid, nullptr, 0);
+        }
+    } child;
+    if (child.pid == 0) {
+        auto table =
+            AttributeTable::open(place / "table", [&] { (void)!::write(say.get(), "away", 4); });
+        if (table.ok()) (*table)->keep_beating();
+        for (;;) ::pause();
+    }
+    REQUIRE(child.pid > 0);
+    auto read = [](const std::uint64_t& field) {
+        return std::atomic_ref(const_cast<std::uint64_t&>(field)).load();
+    };
+    REQUIRE(eventually([&] { return read(view.table->beat_ns) != 0; }));
+    REQUIRE(::kill(child.pid, SIGSTOP) == 0);
+    REQUIRE(::waitpid(child.pid, nullptr, WUNTRACED) == child.pid);
+    std::uint64_t generation = read(view.table->generation);
+    std::this_thread::sleep_for(AttributeTable::kFresh + 100ms);
+    REQUIRE(::kill(child.pid, SIGCONT) == 0);
+    pollfd waiting{said.get(), POLLIN, 0};
+    CHECK(::poll(&waiting, 1, 20'000) == 1);
+    CHECK(eventually([&] { return read(view.table->generation) > generation; }));
 }
 
 TEST_CASE("a table that cannot be made is a failure with a reason") {

@@ -276,12 +276,14 @@ def test_an_entry_of_a_copy_that_is_gone_is_not_believed_of_another_file(
     table = shell.cluster.directory / "node-0.attributes"
     ask = f"stat -c '%i %s' {own}; stat -L -c %i - < {own}"
     mine = shell.plain(ask)
-    for mtime, believed in ((own.stat().st_mtime_ns, True), (own.stat().st_mtime_ns - 1, False)):
+    info = own.stat()
+    mixed = (info.st_ino + info.st_dev * 0x9E3779B97F4A7C15) * 0xFF51AFD7ED558CCD % 2**64
+    for older, longer, believed in ((0, 0, True), (1, 0, False), (0, 1, False)):
         # As native/preload/table.h has it.
-        info = own.stat()
-        mixed = (info.st_ino + info.st_dev * 0x9E3779B97F4A7C15) * 0xFF51AFD7ED558CCD % 2**64
         entry = struct.pack(
-            "=IIQQQQQIIIIQQ", 2, 1, 1, info.st_dev, info.st_ino, mtime, 4, 0o100644, 0, 0, 0, 1, 77
+            "=IIQQQQQIIIIQQ",
+            *(2, 1, 1, info.st_dev, info.st_ino, info.st_mtime_ns - older),
+            *(info.st_size + longer, 0o100644, 0, 0, 0, 1, 77),
         )
         with open(table, "r+b") as file:
             file.seek(4096 + 256 * 16384 + 1024 * 8 * ((mixed >> 40) % 2**32 % 2048))
