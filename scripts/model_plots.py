@@ -15,7 +15,7 @@ import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from holdfast.cli.plan import plots
+from holdfast import plots
 from holdfast.cli.plan.failures_answer import draw as draw_failures
 from holdfast.planner import copies, copies_simulated, imports, imports_simulated, ring, training
 from holdfast.planner.checkpoint import by_clock, optimum

@@ -17,6 +17,7 @@ LAYERS = [
     {"errors"},
     {"units"},
     {"config"},
+    {"plots"},
     {"placement"},
     {"membership"},
     {"restoring"},

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from holdfast.errors import BadInput
 from holdfast.planner.checkpoint import blocks, chain, optimum, two_level
 from holdfast.planner.checkpoint.machine import Machine, enough_threads, needed_bandwidth, staging
-from holdfast.planner.checkpoint.rules_of_thumb import daly, young
+from holdfast.planner.checkpoint.optimum import daly, young
 from holdfast.planner.checkpoint.system import Schedule, System, level_of
 
 #: The machine of the reference values.

@@ -135,7 +135,7 @@ def _opens(found: Found) -> Table:
 
 
 def _draw(figure: Figure, found: Found) -> None:
-    from ..plan import plots  # noqa: PLC0415 - matplotlib may not be there
+    from ... import plots  # noqa: PLC0415 - matplotlib may not be there
 
     title = f"Time per epoch; one of {NODES} nodes is killed in epoch {FATAL}"
     on = plots.axes(figure, title, "epoch", "seconds")

@@ -145,7 +145,7 @@ def _told(last: Row) -> str:
 
 
 def _draw(figure: Figure, rows: list[Row]) -> None:
-    from ..plan import plots  # noqa: PLC0415 - matplotlib may not be there
+    from ... import plots  # noqa: PLC0415 - matplotlib may not be there
 
     panels = figure.subplots(1, 2)
     titles = ("Time until all have imported", "Requests that the storage served")

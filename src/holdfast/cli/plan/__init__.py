@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from .checkpoint import checkpoint
+from .checkpoint.command import checkpoint
 from .copies import copies
 from .failures import failures
 from .imports import imports

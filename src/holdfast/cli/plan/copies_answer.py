@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ... import plots
 from ...errors import BadInput
 from ...planner.copies import (
     Copies,
@@ -18,7 +19,7 @@ from ...planner.copies import (
     quantile,
 )
 from ...planner.copies_simulated import mean_of, simulate
-from . import explain, plots
+from . import explain
 from .show import Answer, table
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from ... import plots
 from ...errors import BadInput
 from ...planner.jobs import KIND_NAMES, Analysis, Bin, Job, analyse
 from ...units import format_time
-from . import explain, plots
+from . import explain
 from .show import Answer, table
 
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ... import plots
 from ...planner.imports import Import, broadcast, cached, calibrated, direct, pays_from
 from ...units import format_time
-from . import explain, plots
+from . import explain
 from .show import Answer, table
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ... import plots
 from ..._core import Ring
 from ...errors import BadInput
 from ...planner.ring import Setting, Takeover, enough, expected_receivers, memory, simulate
 from ...units import format_size
-from . import explain, plots
+from . import explain
 from .show import Answer, table
 
 if TYPE_CHECKING:

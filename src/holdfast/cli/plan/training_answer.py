@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ... import plots
 from ...errors import BadInput
 from ...planner.training import POLICIES, Training, epoch, mean_total, train
 from ...units import format_time
-from . import explain, plots
+from . import explain
 from .show import Answer, table
 
 if TYPE_CHECKING:

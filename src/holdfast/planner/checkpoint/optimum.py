@@ -1,4 +1,7 @@
-"""The schedule with the highest efficiency: over the interval and the counts of every level."""
+"""The schedule with the highest efficiency: over the interval and the counts of every level.
+
+And what Young and Daly advise, for one level that is written synchronously.
+"""
 
 from __future__ import annotations
 
@@ -180,3 +183,16 @@ def _best_of_many(system: System, *, asynchronous: bool) -> Outcome | None:
     if found is None or not found.efficiency:
         return None
     return _ByCounts(system, asynchronous, precision=1.0005).climb(found.schedule.counts)
+
+
+def young(cost: float, rate: float) -> float:
+    """Young's interval (1974): sqrt(2 * cost * MTBF)."""
+    return math.sqrt(2 * cost / rate)
+
+
+def daly(cost: float, rate: float) -> float:
+    """Daly's higher-order interval (2006); the MTBF itself where a checkpoint takes longer."""
+    if cost * rate >= 2:
+        return 1 / rate
+    ratio = cost * rate / 2
+    return math.sqrt(2 * cost / rate) * (1 + math.sqrt(ratio) / 3 + ratio / 9) - cost

@@ -8,8 +8,8 @@ from pathlib import Path
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Drawing
 
+from .... import plots
 from ....units import format_size, parse_size
-from ...plan import plots
 from ..figures import Report
 
 _TRIP = re.compile(r"round trip of (.+) from depth (\d)")

@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Drawing
 
+from .... import plots
 from ....replicas.store import RANGE_BYTES
 from ....units import format_size, parse_size
-from ...plan import plots
 from ..figures import Report
 
 _CALLS = ("submit", "scatter", "load 1 %", "load all")

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...errors import BadInput
-from ...units import parse_frequency, parse_number, parse_rate, parse_share, parse_size, parse_time
-from .logs import read_events
+from ....errors import BadInput
+from ....units import parse_frequency, parse_number, parse_rate, parse_share, parse_size, parse_time
+from ..logs import read_events
 
 if TYPE_CHECKING:
-    from ...planner.checkpoint.machine import Machine
-    from ...planner.checkpoint.system import System
-    from ...planner.events import Fit
+    from ....planner.checkpoint.machine import Machine
+    from ....planner.checkpoint.system import System
+    from ....planner.events import Fit
 
 _SIZES = ("nodes", "checkpoint", "local", "shared", "mtbf", "node_mtbf", "shared_failures")
 _COSTS = (
@@ -130,7 +130,7 @@ def _overhead(options: Options, shared: float) -> float:
 
 
 def _from_sizes(options: Options) -> Inputs:
-    from ...planner.checkpoint.machine import Machine
+    from ....planner.checkpoint.machine import Machine
 
     notes: list[str] = []
     nodes = int(options.text("nodes"))
@@ -165,7 +165,7 @@ def _from_sizes(options: Options) -> Inputs:
 
 
 def _from_costs(options: Options) -> Inputs:
-    from ...planner.checkpoint.system import System
+    from ....planner.checkpoint.system import System
 
     local, shared = (parse_time(options.text(name)) for name in ("local_cost", "shared_cost"))
     restart = parse_time(options.restart or "0")
@@ -186,7 +186,7 @@ def _from_costs(options: Options) -> Inputs:
 
 
 def _from_levels(options: Options) -> Inputs:
-    from ...planner.checkpoint.system import System
+    from ....planner.checkpoint.system import System
 
     costs, recoveries, rates = [], [], []
     restart = parse_time(options.restart or "0")
@@ -223,7 +223,7 @@ def _level(text: str) -> tuple[float, float, float]:
 
 
 def _from_log(options: Options) -> Inputs:
-    from ...planner.events import fit
+    from ....planner.events import fit
 
     assert options.events is not None
     fitted = fit(read_events(options.events))

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from ...errors import BadInput
-from ...planner.checkpoint import chain, optimum, two_level
-from ...planner.checkpoint.rules_of_thumb import daly, young
-from ...planner.checkpoint.system import Outcome, Schedule, System
-from ...units import format_time
-from . import explain
-from .checkpoint_extras import EXTRAS, MODES
-from .checkpoint_plot import draw
-from .checkpoint_question import Question
-from .checkpoint_text import advice, fit_table, input_table, percent, plan_table
-from .show import Answer
+from ....errors import BadInput
+from ....planner.checkpoint import chain, optimum, two_level
+from ....planner.checkpoint.optimum import daly, young
+from ....planner.checkpoint.system import Outcome, Schedule, System
+from ....units import format_time
+from .. import explain
+from ..show import Answer
+from .extras import EXTRAS, MODES
+from .plot import draw
+from .question import Question
+from .text import advice, fit_table, input_table, percent, plan_table
 
 if TYPE_CHECKING:
-    from ...planner.events import Fit
+    from ....planner.events import Fit
 
 #: Below this efficiency a plan is none.
 _WORTHLESS = 1e-3

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from ...units import parse_count, parse_number, parse_share, parse_time
-from .checkpoint_inputs import Options, gather
-from .parse import curve, listed, optional
-from .show import AsJson, Explain, PlotFile, Seed, numeric, show
+from ....units import parse_count, parse_number, parse_share, parse_time
+from ..parse import curve, listed, optional
+from ..show import AsJson, Explain, PlotFile, Seed, numeric, show
+from .inputs import Options, gather
 
 _MACHINE = "The machine: sizes and bandwidths"
 _COSTS = "The machine: costs and rates (seconds, 1/s)"
@@ -114,8 +114,8 @@ def checkpoint(
         tuple(level or ()), events, drain, overhead, overhead_slope, staging_nodes, restart,
     )  # fmt: skip
     with numeric():
-        from .checkpoint_answer import answer
-        from .checkpoint_question import Question
+        from .answer import answer
+        from .question import Question
 
         question = Question(
             inputs=gather(options),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...errors import BadInput
-from ...planner.checkpoint.system import Schedule
-from .checkpoint_inputs import Inputs
+from ....errors import BadInput
+from ....planner.checkpoint.system import Schedule
+from .inputs import Inputs
 
 
 @dataclass(frozen=True)

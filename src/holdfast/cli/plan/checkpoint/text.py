@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from ...units import format_time
-from .show import table
+from ....units import format_time
+from ..show import table
 
 if TYPE_CHECKING:
-    from ...planner.checkpoint.system import Outcome, System
-    from ...planner.events import Fit
-    from ...planner.rates import Mean, Rate
+    from ....planner.checkpoint.system import Outcome, System
+    from ....planner.events import Fit
+    from ....planner.rates import Mean, Rate
 
 
 def percent(share: float) -> str:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ...planner.checkpoint import blocks, two_level
-from ...planner.checkpoint.system import Schedule
-from . import plots
+from .... import plots
+from ....planner.checkpoint import blocks, two_level
+from ....planner.checkpoint.system import Schedule
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ...planner.checkpoint.system import Outcome, System
+    from ....planner.checkpoint.system import Outcome, System
 
 _NAMES = {"async": "drained in the background", "sync": "program waits"}
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.table import Table
 
-from ...errors import BadInput
-from ...planner.checkpoint import by_clock, by_rules
-from ...planner.checkpoint.machine import enough_threads, needed_bandwidth, staging
-from ...planner.checkpoint.system import Outcome
-from .checkpoint_question import Question
-from .checkpoint_text import percent, rate
-from .show import table
+from ....errors import BadInput
+from ....planner.checkpoint import by_clock, by_rules
+from ....planner.checkpoint.machine import enough_threads, needed_bandwidth, staging
+from ....planner.checkpoint.system import Outcome
+from ..show import table
+from .question import Question
+from .text import percent, rate
 
 if TYPE_CHECKING:
-    from ...planner.estimate import Estimate
+    from ....planner.estimate import Estimate
 
 #: How the top level is written -> whether that is asynchronous.
 MODES = {"sync": False, "async": True}
