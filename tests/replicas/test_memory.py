@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from holdfast._core import crc32c, crc32c_at
 from holdfast.replicas.buffers import Buffers
 from holdfast.replicas.exchange import address_of
-from holdfast.replicas.held import Held, checksums
+from holdfast.replicas.held_ranges import HeldRanges, checksums
 
 MIB = 1 << 20
 
@@ -86,8 +86,8 @@ def test_no_memory_is_a_memory_error() -> None:
 
 def test_what_was_restored_joins_what_is_held() -> None:
     buffers = Buffers()
-    old = Held(np.array([1, 4, 6]), np.array([10, 20, 30]), buffers)
-    new = Held(np.array([2, 5]), np.array([7, 8]), buffers)
+    old = HeldRanges(np.array([1, 4, 6]), np.array([10, 20, 30]), buffers)
+    new = HeldRanges(np.array([2, 5]), np.array([7, 8]), buffers)
     merged = old.changed(np.array([True, False, True]), new)
     assert merged.ids.tolist() == [1, 2, 5, 6]
     assert merged.sizes.tolist() == [10, 7, 8, 30]

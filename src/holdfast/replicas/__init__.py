@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .inputs import Blocks
 from .recovery import Recovery
+from .replicas import Memory, Replicas, Restored
 from .shares import Shares
-from .store import Memory, Replicas, Restored
 
 __all__ = ["Blocks", "Memory", "Recovery", "Replicas", "Restored", "Shares"]

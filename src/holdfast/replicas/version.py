@@ -9,7 +9,7 @@ import numpy as np
 
 from .buffers import Buffers
 from .exchange import address_of
-from .held import Held
+from .held_ranges import HeldRanges
 from .inputs import Bytes
 from .layout import TABULATED, Layout, joined
 from .permutation import Flags, Ints
@@ -19,14 +19,14 @@ from .sets import contains, distinct
 _NONE = np.empty(0, np.int64)
 
 
-def _nothing() -> Held:
-    return Held(_NONE, _NONE, Buffers())
+def _nothing() -> HeldRanges:
+    return HeldRanges(_NONE, _NONE, Buffers())
 
 
 class Lengths:
     """The lengths of all blocks in some held ranges, summed up."""
 
-    def __init__(self, index: Held) -> None:
+    def __init__(self, index: HeldRanges) -> None:
         lengths = np.empty(int(index.sizes.sum()) // 8, np.int64)
         target = address_of(lengths)
         for address, size in zip(index.addresses.tolist(), index.sizes.tolist(), strict=True):
@@ -165,7 +165,7 @@ class Version:
 
     # What this rank holds.
 
-    def hold(self, data: Held, index: Held | None) -> None:
+    def hold(self, data: HeldRanges, index: HeldRanges | None) -> None:
         """Take this as what the rank holds; `index` has the lengths of blocks of variable size."""
         self.data = data
         self.index = index

@@ -16,8 +16,8 @@ import pytest
 from mpi4py import MPI
 
 from holdfast.errors import BadInput
-from holdfast.replicas import Replicas, exchange, layout, meeting, version
-from holdfast.replicas.loading import Load
+from holdfast.replicas import Replicas, exchange, layout, rendezvous, version
+from holdfast.replicas.load import Load
 
 comm = MPI.COMM_WORLD
 me, p = comm.rank, comm.size
@@ -179,7 +179,7 @@ def mistakes() -> None:
 
 
 if sys.argv[1:] == ["many"]:
-    exchange._RADIX, meeting._FEW_RANKS = 2, 1
+    exchange._RADIX, rendezvous._FEW_RANKS = 2, 1
     layout.TABULATED = version.TABULATED = 0
 round_trips(permute=True, distribution="A")
 round_trips(permute=False, distribution="B")

@@ -19,8 +19,8 @@ from holdfast import mpi
 from holdfast.errors import BadInput, BlocksLost, Full, RanksFailed
 from holdfast.replicas import Replicas, Shares
 from holdfast.replicas.exchange import Wire
-from holdfast.replicas.meeting import Meeting
-from holdfast.replicas.submitting import Submission
+from holdfast.replicas.rendezvous import Rendezvous
+from holdfast.replicas.submission import Submission
 
 world = MPI.COMM_WORLD
 EACH, SIZE = 50, 64
@@ -317,7 +317,7 @@ def together() -> MPI.Intracomm:
         store.submit_together({"state": bytes(8)}, block_bytes={"stat": 8})
     assert store.versions == {}
     assert submit() == {"state": 1, "step": 1}
-    stages = ((Submission, "send", 1), (Submission, "send", 2), (Meeting, "conclude", 3))
+    stages = ((Submission, "send", 1), (Submission, "send", 2), (Rendezvous, "conclude", 3))
     for owner, method, call in stages:
         if store.comm.rank == 1:
             dying(owner, method, call)

@@ -8,7 +8,7 @@ import numpy as np
 from mpi4py import MPI
 
 from holdfast.replicas import Replicas
-from holdfast.replicas.store import RANGE_BYTES
+from holdfast.replicas.replicas import RANGE_BYTES
 
 from .measuring import Contestant, turns
 

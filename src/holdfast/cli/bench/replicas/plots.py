@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Drawing
 
 from .... import plots
-from ....replicas.store import RANGE_BYTES
+from ....replicas.replicas import RANGE_BYTES
 from ....units import format_size, parse_size
 from ..figures import Report
 

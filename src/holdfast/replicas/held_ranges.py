@@ -22,7 +22,7 @@ def checksums(addresses: Ints, sizes: Ints) -> Checksums:
     return values
 
 
-class Held:
+class HeldRanges:
     """Ranges `ids`, ascending, of `sizes` bytes each, in memory that is yet to be filled."""
 
     def __init__(self, ids: Ints, sizes: Ints, buffers: Buffers) -> None:
@@ -57,9 +57,9 @@ class Held:
         where = used.nonzero()[0]
         return self.ids[where[self.wrong(where).nonzero()[0]]]
 
-    def changed(self, keep: Flags, added: Held) -> Held:
+    def changed(self, keep: Flags, added: HeldRanges) -> HeldRanges:
         """Return what is held when only `keep` stays and `added` comes; no bytes are copied."""
-        merged = Held.__new__(Held)
+        merged = HeldRanges.__new__(HeldRanges)
         ids = np.concatenate((self.ids[keep], added.ids))
         order = np.argsort(ids, kind="stable")
         merged.ids = ids[order]
@@ -82,7 +82,7 @@ def deliver(
     addresses: Ints,
     sizes: Ints,
     crcs: Checksums,
-    target: Held,
+    target: HeldRanges,
     sources: Ints,
 ) -> int:
     """Send ranges and their checksums to `peers`, fill `target` from `sources`; return the bytes.

@@ -11,7 +11,7 @@ from mpi4py import MPI
 from .._core import crc32c_at, xxh3_64
 from ..errors import BadInput, BlocksLost
 from .exchange import Group, Parcels, Wire, address_of, grouped
-from .held import checksums, crc_parcels
+from .held_ranges import checksums, crc_parcels
 from .inputs import Bytes, as_blocks, as_bytes, as_ranges, as_writable
 from .layout import Pieces, joined
 from .permutation import Ints

@@ -6,10 +6,10 @@ import numpy as np
 
 from .buffers import Buffers
 from .exchange import Wire, address_of
-from .held import Held, checksums, deliver
+from .held_ranges import HeldRanges, checksums, deliver
 from .inputs import Bytes
 from .layout import joined
-from .loading import Reload, supply
+from .load import Reload, supply
 from .permutation import Flags, Ints
 from .sets import contains, distinct
 from .version import Lengths, Version
@@ -87,10 +87,10 @@ class Restoration:
         if version.index is None:
             sizes = version.sizes(fresh)
         else:
-            self._index = Held(fresh, 8 * version.layout.whole(fresh).counts, buffers)
+            self._index = HeldRanges(fresh, 8 * version.layout.whole(fresh).counts, buffers)
             moved += self._move(wire, version.index, self._index, sources, 1)
             sizes = Lengths(self._index).of_ranges()
-        self._data = Held(fresh, sizes, buffers)
+        self._data = HeldRanges(fresh, sizes, buffers)
         return moved + self._move(wire, version.data, self._data, sources, 0)
 
     def commit(self) -> None:
@@ -112,7 +112,9 @@ class Restoration:
         """Memory that the new copies on this rank take."""
         return self._data.bytes + (self._index.bytes if self._index is not None else 0)
 
-    def _move(self, wire: Wire, held: Held, target: Held, sources: Ints, part: int) -> int:
+    def _move(
+        self, wire: Wire, held: HeldRanges, target: HeldRanges, sources: Ints, part: int
+    ) -> int:
         sends = self._sources == self._me
         order = np.argsort(self._ranges[sends], kind="stable")
         ranges, peers = self._ranges[sends][order], self._targets[sends][order]

@@ -28,7 +28,7 @@ _FEW_RANKS, _WORDS_OF_FEW, _WORDS = 64, 25, 5
 _PROBLEM = -1  # never a digest
 
 
-class Meeting:
+class Rendezvous:
     """A communicator of a store's own, and the state of the calls made in it."""
 
     def __init__(self, comm: MPI.Intracomm) -> None:
@@ -114,9 +114,9 @@ class Meeting:
 
 
 class _Guard(AbstractContextManager[None]):
-    """See `Meeting.guard`; entered several times in each call, so kept light."""
+    """See `Rendezvous.guard`; entered several times in each call, so kept light."""
 
-    def __init__(self, meeting: Meeting, wake: bool) -> None:
+    def __init__(self, meeting: Rendezvous, wake: bool) -> None:
         self._meeting = meeting
         self._wake = wake
 

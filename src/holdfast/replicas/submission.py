@@ -6,7 +6,7 @@ import numpy as np
 
 from .buffers import Buffers
 from .exchange import Wire, address_of
-from .held import Held, checksums, deliver
+from .held_ranges import HeldRanges, checksums, deliver
 from .inputs import Bytes
 from .permutation import Ints
 from .version import Lengths, Version
@@ -32,11 +32,13 @@ class Submission:
         my_slot = int(np.flatnonzero(ranks[version.places] == me)[0])
         self._held = placement.held_by(my_slot, version.settled)
         self._sources = layout.submitters[layout.run_of(self._held)]
-        self._index: Held | None = None
+        self._index: HeldRanges | None = None
 
     def make_room_for_lengths(self, buffers: Buffers) -> None:
         """Allocate memory for the lengths of the blocks that this rank is to hold."""
-        self._index = Held(self._held, 8 * self.version.layout.whole(self._held).counts, buffers)
+        self._index = HeldRanges(
+            self._held, 8 * self.version.layout.whole(self._held).counts, buffers
+        )
 
     def send_lengths(self, wire: Wire) -> int:
         """Send this rank's lengths to all that will hold its blocks; return the bytes."""
@@ -50,7 +52,7 @@ class Submission:
             sizes = self.version.sizes(self._held)
         else:
             sizes = Lengths(self._index).of_ranges()
-        self._data = Held(self._held, sizes, buffers)
+        self._data = HeldRanges(self._held, sizes, buffers)
 
     def send(self, wire: Wire) -> int:
         """Send this rank's blocks to all that will hold them, and receive theirs."""
@@ -66,7 +68,7 @@ class Submission:
         version.hold(self._data, self._index)
         return moved
 
-    def _send(self, wire: Wire, start: int, sizes: Ints, target: Held) -> int:
+    def _send(self, wire: Wire, start: int, sizes: Ints, target: HeldRanges) -> int:
         wire.keep(self)
         addresses = start + np.cumsum(sizes) - sizes
         crcs = checksums(addresses, sizes)

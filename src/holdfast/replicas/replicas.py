@@ -15,16 +15,16 @@ from .._core import xxh3_64
 from ..errors import BadInput, Full
 from ..units import parse_size
 from .buffers import Buffers
-from .given import Given
+from .contribution import Contribution
 from .inputs import Blocks, Bytes, as_name, as_whole
 from .layout import Layout
-from .loading import Copies, Load, Reload
-from .meeting import Meeting
+from .load import Copies, Load, Reload
 from .permutation import Flags, Ints
 from .placement import Placement
 from .recovery import Recovery, Regrouped, regroup
-from .restoring import Restoration
-from .submitting import Submission
+from .rendezvous import Rendezvous
+from .restoration import Restoration
+from .submission import Submission
 from .version import Version
 
 Ranges = Iterable[tuple[int, int]]
@@ -88,7 +88,7 @@ class Replicas:
             raise BadInput("this rank is a spare; it joins by Replicas.join(crew)")
         if not isinstance(given, MPI.Intracomm):
             raise BadInput(f"comm is {given!r:.60}; pass a communicator, such as MPI.COMM_WORLD")
-        self._meeting = Meeting(mpi.settle(given.Dup()))
+        self._meeting = Rendezvous(mpi.settle(given.Dup()))
         problem = None
         try:
             copies, seed = as_whole(copies, "copies", 1), as_whole(seed, "seed", 0)
@@ -131,7 +131,7 @@ class Replicas:
             if group.comm is not None:
                 store.__dict__.update(group.state)
                 store._place = int(group.places[group.comm.rank])
-                store._meeting = Meeting(group.comm)
+                store._meeting = Rendezvous(group.comm)
                 store._peak = store._in_flight = 0
                 store._buffers = Buffers()
                 crew.spare = False
@@ -170,13 +170,13 @@ class Replicas:
         `data` is any buffer or numeric array; its blocks are numbered from `first`, by default
         after those of the ranks before.
         """
-        return self._submit([Given.whole(data, first, block_bytes, name)])[name]
+        return self._submit([Contribution.whole(data, first, block_bytes, name)])[name]
 
     def submit_many(
         self, blocks: Iterable[Any], first: int | None = None, name: str = "default"
     ) -> int:
         """Store blocks given one by one, of equal or of different lengths, like `submit`."""
-        return self._submit([Given.one_by_one(blocks, first, name)])[name]
+        return self._submit([Contribution.one_by_one(blocks, first, name)])[name]
 
     def submit_together(
         self, sets: Mapping[str, Any], block_bytes: int | Mapping[str, int] = 64
@@ -193,21 +193,27 @@ class Replicas:
                 else dict.fromkeys(sets, block_bytes)
             )
             given = [
-                Given.whole(data, None, sizes.get(name, 64), name) for name, data in sets.items()
+                Contribution.whole(data, None, sizes.get(name, 64), name)
+                for name, data in sets.items()
             ]
             unknown = sizes.keys() - sets.keys()
         except Exception as error:  # all ranks must hear of it
-            given, unknown = [Given.wrong(f"sets is no mapping of names to data ({error})")], set()
+            given, unknown = (
+                [Contribution.wrong(f"sets is no mapping of names to data ({error})")],
+                set(),
+            )
         if not given:
-            given = [Given.wrong("sets is empty; name at least one data set")]
+            given = [Contribution.wrong("sets is empty; name at least one data set")]
         if unknown:
-            given = [Given.wrong(f"block_bytes names {sorted(unknown)}, which are not in sets")]
+            given = [
+                Contribution.wrong(f"block_bytes names {sorted(unknown)}, which are not in sets")
+            ]
         return self._submit(given)
 
-    def _submit(self, given: Sequence[Given]) -> dict[str, int]:
+    def _submit(self, given: Sequence[Contribution]) -> dict[str, int]:
         """Fill the next versions of some data sets beside the old ones, and agree on them."""
         calls = "; ".join(one.call for one in given)
-        wrong = next((one for one in given if one.problem is not None), Given())
+        wrong = next((one for one in given if one.problem is not None), Contribution())
         versions: dict[str, Version] = {}
         self._in_flight = 0
         for one in given:
@@ -230,7 +236,7 @@ class Replicas:
                 self._buffers.reserve(min(5 * stored // (4 * others), stored // 2))
         return {name: version.number for name, version in versions.items()}
 
-    def _fill(self, given: Given, said: Ints) -> Version:
+    def _fill(self, given: Contribution, said: Ints) -> Version:
         """Fill a version with what all ranks have; `said` are their words."""
         count, total = int(said[:, 0].sum()), int(said[:, 2].sum())
         layout = Layout(

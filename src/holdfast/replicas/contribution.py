@@ -17,7 +17,7 @@ _ENDLESS = 2**62
 
 
 @dataclass
-class Given:
+class Contribution:
     """Blocks for data set `name`; `call` is what all ranks must have in common.
 
     A `problem` is kept, not raised: the other ranks must hear of it.
@@ -41,12 +41,12 @@ class Given:
         return self.count, self.start, self.blocks.nbytes, self.shortest, self.longest
 
     @classmethod
-    def wrong(cls, problem: str) -> Given:
+    def wrong(cls, problem: str) -> Contribution:
         """Return what nobody can submit."""
         return cls(problem=problem)
 
     @classmethod
-    def whole(cls, data: Any, first: int | None, block_bytes: Any, name: Any) -> Given:
+    def whole(cls, data: Any, first: int | None, block_bytes: Any, name: Any) -> Contribution:
         """Take blocks of equal size that lie side by side."""
         given = cls(name, f"submit({name=}, {block_bytes=}, {_where(first)})", first is None)
         try:
@@ -67,7 +67,7 @@ class Given:
         return given
 
     @classmethod
-    def one_by_one(cls, blocks: Iterable[Any], first: int | None, name: Any) -> Given:
+    def one_by_one(cls, blocks: Iterable[Any], first: int | None, name: Any) -> Contribution:
         """Take blocks of any lengths."""
         given = cls(name, f"submit_many({name=}, {_where(first)})", first is None)
         try:
