@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
-from holdfast.cli.bench import baselines, machine
-from holdfast.cli.bench.figures import Report
+from holdfast.bench import baselines, machine
+from holdfast.bench.figures import Report
 from holdfast.errors import BadInput
 
 REPORT = Report("core", [], {"ping-pong": 100.0, "transfer": 50.0})
@@ -30,7 +30,7 @@ def test_a_benchmark_without_baselines_is_left_alone():
 
 
 def test_recording_keeps_other_machines_and_other_baselines(tmp_path, monkeypatch):
-    file = tmp_path / "src/holdfast/cli/bench/baselines.json"
+    file = tmp_path / "src/holdfast/bench/baselines.json"
     file.parent.mkdir(parents=True)
     file.write_text('{"other": {"x": 1.0}, "this": {"files": 7.0, "transfer": 1.0}}')
     monkeypatch.chdir(tmp_path)
@@ -42,7 +42,7 @@ def test_recording_keeps_other_machines_and_other_baselines(tmp_path, monkeypatc
 
 
 def test_a_busy_machine_is_recorded_at_its_best(tmp_path, monkeypatch):
-    file = tmp_path / "src/holdfast/cli/bench/baselines.json"
+    file = tmp_path / "src/holdfast/bench/baselines.json"
     file.parent.mkdir(parents=True)
     file.write_text('{"this": {"transfer": 60.0}}')
     monkeypatch.chdir(tmp_path)

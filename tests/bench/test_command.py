@@ -6,8 +6,8 @@ import sys
 import pytest
 
 import holdfast.cli.bench as command
-from holdfast.cli.bench import baselines, programs
-from holdfast.cli.bench.figures import Report, at_most, shown
+from holdfast.bench import baselines, programs
+from holdfast.bench.figures import Report, at_most, shown
 from holdfast.cli.main import main
 
 
@@ -132,6 +132,6 @@ def test_one_bench_after_another_whatever_they_import(monkeypatch, capsys):
     module.run = lambda: Report("tiny", [at_most("get", 1.0, 2.0, "x", "raw")])
     monkeypatch.setitem(sys.modules, "tiny_bench", module)
     monkeypatch.setattr(command, "BENCHES", {"one": "tiny_bench", "two": "tiny_bench"})
-    importlib.import_module("holdfast.cli.bench.measure")
+    importlib.import_module("holdfast.bench.measure")
     assert run(monkeypatch, "all", "--json") == 0
     assert [report["bench"] for report in json.loads(capsys.readouterr().out)] == ["tiny", "tiny"]

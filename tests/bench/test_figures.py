@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from holdfast.cli.bench.figures import Figure, Report, at_least, at_most, shown
+from holdfast.bench.figures import Figure, Report, at_least, at_most, shown
 
 
 def test_a_figure_knows_whether_its_target_is_met():

@@ -1,6 +1,6 @@
 import pytest
 
-from holdfast.cli.bench.measure import Samples, interleave, median_time
+from holdfast.bench.measure import Samples, interleave, median_time
 
 
 def test_ratio_is_the_median_of_the_ratios_of_each_round():

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.bench import mount
-from holdfast.cli.bench.figures import Report
-from holdfast.cli.bench.mount import plots
-from holdfast.cli.bench.mount.stage import SMALL, Sizes
+from holdfast.bench import mount
+from holdfast.bench.figures import Report
+from holdfast.bench.mount import plots
+from holdfast.bench.mount.stage import SMALL, Sizes
 from holdfast.cluster import mounts as mounted
 from holdfast.cluster import storage
 from holdfast.files import mounting

@@ -1,7 +1,7 @@
 from datetime import datetime, timezone
 
-from holdfast.cli.bench.figures import Report, at_least, at_most
-from holdfast.cli.bench.page import render, soaks
+from holdfast.bench.figures import Report, at_least, at_most
+from holdfast.bench.page import render, soaks
 
 WHEN = datetime(2026, 1, 2, 3, 4, tzinfo=timezone.utc)
 

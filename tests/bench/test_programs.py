@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.bench import programs
-from holdfast.cli.bench.files import readers
-from holdfast.cli.bench.programs import Run
+from holdfast.bench import programs
+from holdfast.bench.files import readers
+from holdfast.bench.programs import Run
 from holdfast.errors import HoldfastError
 
 

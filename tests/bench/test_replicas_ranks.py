@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cli.bench import replicas
+from holdfast.bench import replicas
 from holdfast.errors import BadInput
 
 

@@ -30,6 +30,7 @@ LAYERS = [
     {"__init__"},
     {"integrations"},
     {"simulation"},
+    {"bench"},
     {"cli"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import holdfast
 from holdfast import _core, errors
 from holdfast.agent.control import AgentStatus
-from holdfast.cli.bench.figures import Figure, Report
+from holdfast.bench.figures import Figure, Report
 from holdfast.cli.config import Shown
 from holdfast.cli.main import app
 from holdfast.cli.plan.logs import read_events

@@ -15,11 +15,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ...bench.mount.stage import mounted
+from ...bench.mount.storm import Storm, operations, watched
 from ...cluster.storage import Storage
 from ...errors import HoldfastError
 from ...units import format_time
-from ..bench.mount.stage import mounted
-from ..bench.mount.storm import Storm, operations, watched
 from ..plan import show
 
 if TYPE_CHECKING:

@@ -1,0 +1,15 @@
+"""`holdfast bench files`: reads through the shim, and epoch after epoch while nodes fail."""
+
+from __future__ import annotations
+
+from ...cluster import storage
+from ..figures import Report
+from . import calls, epochs, failures, local, remote
+
+
+def run() -> Report:
+    """Measure files; takes about four minutes."""
+    if reason := storage.why_not():
+        return Report("files", [], invalid=[f"nothing was measured: {reason}"])
+    parts = (local, remote, calls, failures, epochs)
+    return Report("files", [figure for part in parts for figure in part.run()])

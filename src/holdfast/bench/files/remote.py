@@ -1,0 +1,94 @@
+"""Files that another node owns, through the shim and into a buffer, against raw requests."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from ...files import Files
+from ..figures import Figure, at_least
+from ..measure import interleave, median_time
+from ..programs import on_core
+from .readers import MEMORY, TURN_MS, Stage, spread, together, typical
+
+_MIDDLES = {"100 KB": (100_000, 0.5, 0.6), "2.5 MB": (2_500_000, 0.3, 0.7)}
+_AGENTS, _READERS_EACH, _CROWDED = 4, 2, 100_000
+_FILES_EACH = 16
+
+
+def run() -> list[Figure]:
+    """Let one reader read what the other node owns, then eight readers what four nodes own."""
+    return [*_alone(), *_crowd()]
+
+
+def _alone() -> list[Figure]:
+    figures = []
+    # The reader has one core and the owner the other, as client and server of the raw requests
+    # have; the reader's agent, which prepares pages while it fetches, may use both.
+    with Stage(nodes=2, loose=[0]) as stage:
+        paths = {
+            name: [stage.file(MEMORY, 1, size) for size in spread(middle)]
+            for name, (middle, _, _) in _MIDDLES.items()
+        }
+        stage.warm(MEMORY)
+        with stage.cluster.connect(0) as job:
+            files = job.files(stage.roots[MEMORY])
+            for name, (middle, shim, into) in _MIDDLES.items():
+                least, most = middle // 2, middle // 2 + middle
+                server = stage.server(1, most)
+                rates = interleave(
+                    {
+                        "raw": partial(typical, stage.raw(0, [server], f"{least}-{most}")),
+                        "shim": partial(typical, stage.shimmed(MEMORY, 0, paths[name])),
+                        "out": partial(_into, stage, files, paths[name], most),
+                    }
+                )
+                where, unit = f"of {name}, 0.5x to 1.5x", "of its rate"
+                against = "raw TCP request of the same sizes"
+                ratio, direct = rates.ratio("shim", "raw"), rates.ratio("out", "raw")
+                figures += [
+                    at_least(f"remote hit {where}, through the shim", ratio, shim, unit, against),
+                    at_least(f"remote hit {where}, read(out=)", direct, into, unit, against),
+                ]
+    return figures
+
+
+def _into(stage: Stage, files: Files, paths: list[Path], most: int) -> float:
+    """Return how many reads into one buffer a second fit the median one."""
+    out, turn = bytearray(most), iter(range(1 << 62))
+    with on_core(stage.cores[0]):
+        seconds = median_time(
+            lambda: files.read(paths[next(turn) * 37 % len(paths)], out=out), TURN_MS
+        )
+    return 1 / seconds
+
+
+def _crowd() -> list[Figure]:
+    with Stage(nodes=_AGENTS) as stage:
+        paths = [
+            stage.file(MEMORY, node, _CROWDED)
+            for _ in range(_FILES_EACH)
+            for node in range(_AGENTS)
+        ]
+        stage.warm(MEMORY)
+        servers = [stage.server(node, _CROWDED) for node in range(_AGENTS)]
+        shimmed = [stage.shimmed(MEMORY, node, paths, _READERS_EACH) for node in range(_AGENTS)]
+        raw = [
+            stage.raw(node, servers[:node] + servers[node + 1 :], str(_CROWDED), _READERS_EACH)
+            for node in range(_AGENTS)
+        ]
+        slowest: list[float] = []
+
+        def readers() -> float:
+            pace = together(shimmed)
+            slowest.append(min(pace.each) / (pace.per_second / len(pace.each)))
+            return pace.per_second
+
+        rates = interleave({"raw": lambda: together(raw).per_second, "shim": readers})
+    what = "8 readers on 4 agents through the shim, 100 KB, 3 of 4 remote"
+    against = "8 processes with raw TCP requests"
+    slow = sorted(slowest)[len(slowest) // 2]
+    return [
+        at_least(what, rates.ratio("shim", "raw"), 0.5, "of their rate", against),
+        at_least("the slowest of these readers", slow, 0.7, "of the mean", "the eight"),
+    ]

@@ -1,0 +1,27 @@
+"""`holdfast bench mount`: software that is seen through a mount and comes down a tree."""
+
+from __future__ import annotations
+
+from ...cluster import storage
+from ..core.stage import Part
+from ..figures import Report
+from . import cold, hops, imports, memory, simulated, storm, warm
+from .stage import SMALL, Sizes
+
+#: Those that need no tree of agents first; the storm, which heats the machine, last.
+_PARTS = (warm, imports, cold, hops, memory, simulated, storm)
+
+
+def run(sizes: Sizes | None = None) -> Report:
+    """Measure the mount; takes about ten minutes."""
+    if reason := storage.why_not():
+        return Report("mount", [], invalid=[f"nothing was measured: {reason}"])
+    chosen = sizes or Sizes()
+    parts: list[Part] = [part.run(chosen) for part in _PARTS]
+    notes = [note for part in parts for note in part.notes]
+    baselines = {name: rate for part in parts for name, rate in part.baselines.items()}
+    if chosen == SMALL:
+        baselines.clear()
+        notes.append("The sizes were small: the figures show that it works, not how fast.")
+    figures = [figure for part in parts for figure in part.figures]
+    return Report("mount", figures, baselines, notes=notes)
