@@ -1,7 +1,7 @@
 // The two clocks of the core. Neither moves when somebody sets the time.
 //
 // Clock is for deadlines, pauses and whatever condition variables wait for. It stands still while
-// the host sleeps (suspend, a paused virtual machine): nobody's patience ends for that.
+// the host sleeps (suspend, a paused virtual machine): nobody's deadline ends for that.
 //
 // BootClock goes on meanwhile. It is for how long something was believed, and for noticing that
 // this process did not run: others may have told us of changes that we did not hear.

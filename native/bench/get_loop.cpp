@@ -8,7 +8,7 @@
 
 #include "bench/clients.h"
 #include "bench/sockets.h"
-#include "store/remote.hpp"
+#include "store/agent_client.hpp"
 
 namespace {
 
@@ -17,7 +17,7 @@ using namespace holdfast;
 struct Getter {
     std::string address, key;
     std::size_t bytes = 0;
-    Remote remote;
+    AgentClient remote;
     char* buffer = nullptr;
 
     void once() {
@@ -45,7 +45,7 @@ int main(int count, char** arguments) {
     auto size = ::read(STDIN_FILENO, job_key, sizeof job_key);
     if (size < 0) die("the job key");
     Getter getter{arguments[1], arguments[2], static_cast<std::size_t>(number(arguments[3], 1)),
-                  Remote(std::string(job_key, static_cast<std::size_t>(size)))};
+                  AgentClient(std::string(job_key, static_cast<std::size_t>(size)))};
     auto begin = [](void* what) {
         auto* self = static_cast<Getter*>(what);
         self->buffer = make_buffer(self->bytes);

@@ -16,20 +16,20 @@ std::optional<Catalog::Known> Catalog::look_up(const std::string& path) const {
     return known;
 }
 
-std::uint64_t Catalog::time() const {
+std::uint64_t Catalog::epoch() const {
     std::lock_guard lock(mutex_);
-    return time_;
+    return epoch_;
 }
 
 void Catalog::learn(const std::string& path, const Attributes& attributes, std::uint64_t seen,
                     BootTime looked, std::uint32_t listing_crc) {
     std::lock_guard lock(mutex_);
-    if (seen != time_) return;
+    if (seen != epoch_) return;
     auto [entry, added] =
-        entries_.try_emplace(path, Entry{{attributes, looked, listing_crc}, time_});
+        entries_.try_emplace(path, Entry{{attributes, looked, listing_crc}, epoch_});
     if (added) return make_room();
     if (watch_ && entry->second.known.attributes.identity() != attributes.identity()) watch_();
-    entry->second = {{attributes, looked, listing_crc}, time_};
+    entry->second = {{attributes, looked, listing_crc}, epoch_};
 }
 
 void Catalog::make_room() {
@@ -47,10 +47,10 @@ void Catalog::watch(std::function<void()> watch) {
 
 std::uint64_t Catalog::tick() {
     if (watch_) watch_();
-    return ++time_;
+    return ++epoch_;
 }
 
-void Catalog::pass_time() {
+void Catalog::advance() {
     std::lock_guard lock(mutex_);
     tick();
 }

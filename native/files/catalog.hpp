@@ -28,16 +28,16 @@ class Catalog {
     };
     std::optional<Known> look_up(const std::string& path) const;
 
-    // Ask for the time before looking at a file: what was seen before a refresh that came meanwhile
-    // is not learnt.
-    std::uint64_t time() const;
+    // Ask for the epoch before looking at a file: what was seen before a refresh that came
+    // meanwhile is not learnt.
+    std::uint64_t epoch() const;
     void learn(const std::string& path, const Attributes& attributes, std::uint64_t seen,
                BootTime looked = BootClock::now(), std::uint32_t listing_crc = 0);
 
     // Called, with the lock held, whenever what was known may be wrong.
     void watch(std::function<void()> watch);
     // Nothing of what was seen so far is learnt any more.
-    void pass_time();
+    void advance();
     // The same, and what symbolic links lead to may not be used before it was looked at again.
     void distrust_links();
     // Forgets a path and all below it; gives how many.
@@ -61,7 +61,7 @@ class Catalog {
     std::string hand_;  // the last that had to make room; the next one after it is next
     // Grows with each refresh; entries from before the last distrust() are not believed, those that
     // are not direct also not from before the last distrust_links().
-    std::uint64_t time_ = 0, distrusted_ = 0, links_distrusted_ = 0;
+    std::uint64_t epoch_ = 0, distrusted_ = 0, links_distrusted_ = 0;
     std::function<void()> watch_;
 };
 

@@ -63,10 +63,10 @@ std::variant<Answer, Blocking> Files::read(const Request& request) {
     bool on_disk = copy && copy->object->tier == Tier::Disk;
     return Blocking{
         on_disk ? lane::kDisk : lane::kOpen, [this, order = *order](Body& body) {
-            Wait wait(incidents_, "read", order.path, "", body.patience(), body.arrived());
+            Wait wait(incidents_, "read", order.path, "", body.deadline(), body.arrived());
             auto stored = known(order);
             Answer answer = stored && open(*stored) ? serve(order, std::move(*stored))
-                                                    : fetch_and_serve(order, body.patience());
+                                                    : fetch_and_serve(order, body.deadline());
             wait.ended(answer.status);
             return answer;
         }};
@@ -81,11 +81,11 @@ std::variant<Answer, Blocking> Files::attributes(const Request& request) {
         !excluded_.contains(order->path) && !excluded_.contains(known->inode))
         return with_attributes(*known);
     return Blocking{lane::kOpen, [this, order = *order](Body&) -> Answer {
-                        auto time = catalog_.time();
+                        auto epoch = catalog_.epoch();
                         auto place = look(order);
                         if (!place.ok()) return counted(place.take_status());
                         if (settled(order, place->attributes))
-                            catalog_.learn(order.path, place->attributes, time);
+                            catalog_.learn(order.path, place->attributes, epoch);
                         return with_attributes(place->attributes);
                     }};
 }
@@ -95,10 +95,10 @@ std::variant<Answer, Blocking> Files::warm(const Request& request) {
     if (!order.ok()) return Answer(order.take_status());
     if (auto copy = known(*order)) return with_attributes(copy->attributes);
     return Blocking{lane::kWarm, [this, order = *order](Body& body) -> Answer {
-                        auto copy = fetch(order, body.patience(), Young::LeftAlone);
+                        auto copy = fetch(order, body.deadline(), Young::LeftAlone);
                         if (!copy.ok()) return counted(copy.take_status());
                         if (copy->growing)
-                            if (Status status = wait_until_whole(*copy->growing, body.patience());
+                            if (Status status = wait_until_whole(*copy->growing, body.deadline());
                                 !status.ok())
                                 return counted(std::move(status));
                         if (!store_.peek(file_key(order.path, copy->attributes.identity())))
@@ -112,13 +112,13 @@ Answer Files::counted(Status failure) {
     return failure;
 }
 
-Answer Files::fetch_and_serve(const FileOrder& order, Duration patience) {
-    auto copy = fetch(order, patience);
+Answer Files::fetch_and_serve(const FileOrder& order, Duration deadline) {
+    auto copy = fetch(order, deadline);
     if (!copy.ok()) return counted(copy.take_status());
     if (!copy->growing || !is_in_parts(order, copy->attributes.size))
         return serve(order, std::move(*copy));
-    // Whoever waits for us must hear us before its own patience ends.
-    auto piece = part(order, *copy, patience * 3 / 4);
+    // Whoever waits for us must hear us before its own deadline ends.
+    auto piece = part(order, *copy, deadline * 3 / 4);
     if (!piece.ok()) return counted(piece.take_status());
     Answer answer = with_attributes(copy->attributes);
     answer.body_crc = piece->crc;
@@ -192,12 +192,12 @@ std::vector<std::string> Files::learn(const std::string& key) {
         case Excluded::News::Nothing:
             break;
         case Excluded::News::Left:
-            catalog_.pass_time();
-            broadcast_.pass_time();
+            catalog_.advance();
+            tree_catalog_.advance();
             break;
         case Excluded::News::WayLeft:
             catalog_.distrust_links();
-            broadcast_.distrust_links();
+            tree_catalog_.distrust_links();
             break;
         case Excluded::News::Returned:  // with other names of the same files, whichever
             distrust();
@@ -225,14 +225,14 @@ std::size_t Files::refresh(const std::vector<std::string>& paths, std::uint64_t 
 
 std::size_t Files::refresh(const std::string& path) {
     if (std::string key = excluded_.returning(path); !key.empty()) store_.bury({key});
-    broadcast_.refresh(path);
-    broadcast_.forget(directory_of(path));
+    tree_catalog_.refresh(path);
+    tree_catalog_.forget(directory_of(path));
     return catalog_.refresh(path);
 }
 
 void Files::distrust() {
     catalog_.distrust();
-    broadcast_.distrust();
+    tree_catalog_.distrust();
 }
 
 void Files::hear_for(Duration time) {
@@ -320,20 +320,20 @@ std::vector<std::string> Files::others(const FileOrder& order, const std::string
 Result<FileCopy> Files::stored(const FileOrder& order) {
     Status absent(Code::NotFound, "no copy of " + order.path + " is here");
     if (store_.list(file_prefix(order.path), "", 1).empty()) return absent;
-    auto time = catalog_.time();
+    auto epoch = catalog_.epoch();
     auto place = look(order);
     if (!place.ok()) return place.take_status();
     FileCopy copy{place->attributes, {}, {}, {}};
     copy.object = store_.find(file_key(order.path, copy.attributes.identity()));
     if (!copy.object || !open(copy)) return absent;
-    catalog_.learn(order.path, copy.attributes, time);
+    catalog_.learn(order.path, copy.attributes, epoch);
     return copy;
 }
 
-Result<FileCopy> Files::fetch(const FileOrder& order, Duration patience, Young young) {
-    auto copy = fetch_once(order, patience, young);
+Result<FileCopy> Files::fetch(const FileOrder& order, Duration deadline, Young young) {
+    auto copy = fetch_once(order, deadline, young);
     // It was stored, or given up, at this moment.
-    if (!copy.ok() && copy.status().code() == Code::Busy) copy = fetch_once(order, patience, young);
+    if (!copy.ok() && copy.status().code() == Code::Busy) copy = fetch_once(order, deadline, young);
     if (copy.ok() || copy.status().code() == Code::NotCached ||
         copy.status().code() == Code::StaleView || copy.status().code() == Code::DeadlineMissed)
         return copy;
@@ -346,8 +346,8 @@ Status Files::left_to_source(const Status& failure) {
     return Status(Code::NotCached, failure.message());
 }
 
-Result<FileCopy> Files::fetch_once(const FileOrder& order, Duration patience, Young young) {
-    auto time = catalog_.time();
+Result<FileCopy> Files::fetch_once(const FileOrder& order, Duration deadline, Young young) {
+    auto epoch = catalog_.epoch();
     auto place = look(order);
     if (!place.ok()) return place.take_status();
     Attributes attributes = place->attributes;
@@ -364,7 +364,7 @@ Result<FileCopy> Files::fetch_once(const FileOrder& order, Duration patience, Yo
     if (ObjectPtr object = store_.find(key)) {
         FileCopy copy{attributes, store_.raise_copies(object, order.copies), {}, {}};
         if (copy.object && open(copy)) {
-            catalog_.learn(order.path, attributes, time);
+            catalog_.learn(order.path, attributes, epoch);
             return copy;
         }
     }
@@ -375,21 +375,21 @@ Result<FileCopy> Files::fetch_once(const FileOrder& order, Duration patience, Yo
     bool in_parts = is_in_parts(order, attributes.size);
     if (!keep && (young == Young::LeftAlone || in_parts))
         return Status(Code::NotCached, order.path + " changed a moment ago");
-    auto kept = [this, path = order.path, attributes, time] {
-        catalog_.learn(path, attributes, time);
+    auto kept = [this, path = order.path, attributes, epoch] {
+        catalog_.learn(path, attributes, epoch);
     };
     auto growing = fills_.join(
         {key, std::move(*place), order.tier, order.copies, keep, std::move(kept), in_parts},
-        patience);
+        deadline);
     if (!growing.ok()) return growing.take_status();
     if (!*growing) return Status(Code::Busy, order.path + " was stored at this moment; try again");
     return FileCopy{attributes, {}, {}, std::move(*growing)};
 }
 
-Result<FilePiece> Files::part(const FileOrder& order, const FileCopy& copy, Duration patience) {
+Result<FilePiece> Files::part(const FileOrder& order, const FileCopy& copy, Duration deadline) {
     auto range = order.range(copy.attributes.size);
     if (!range.ok()) return range.take_status();
-    auto crc = copy.growing->wait_for(*range, patience);
+    auto crc = copy.growing->wait_for(*range, deadline);
     if (!crc.ok()) return crc.take_status();
     // Parts of one file must be of one version; whether these bytes are, only a look after they
     // were read can tell.
@@ -405,11 +405,11 @@ Result<FilePiece> Files::part(const FileOrder& order, const FileCopy& copy, Dura
 }
 
 void verify_copy(Client& client, const std::string& address, const FileOrder& order,
-                 const std::string& meta, Duration patience) {
+                 const std::string& meta, Duration deadline) {
     auto attributes = Attributes::decode(meta);
     if (!attributes.ok()) return;
     KeyMessage message{file_key(order.path, attributes->identity())};
-    (void)client.ask(address, {.op = Op::Verify, .meta = message.encode()}, patience);
+    (void)client.ask(address, {.op = Op::Verify, .meta = message.encode()}, deadline);
 }
 
 }  // namespace holdfast

@@ -56,11 +56,11 @@ class Files {
     // May block: looks at the shared file system if there is a copy, and gives it if it is current.
     Result<FileCopy> stored(const FileOrder& order);
     // May block: looks at the shared file system, and reads the file unless it is stored.
-    Result<FileCopy> fetch(const FileOrder& order, Duration patience, Young young = Young::Read);
+    Result<FileCopy> fetch(const FileOrder& order, Duration deadline, Young young = Young::Read);
 
     // May block: the part of a file on its way that is wanted, as soon as it has come. NotCached if
     // it does not, or if the file is not what it was.
-    Result<FilePiece> part(const FileOrder& order, const FileCopy& copy, Duration patience);
+    Result<FilePiece> part(const FileOrder& order, const FileCopy& copy, Duration deadline);
 
     // Counts a failure for want of room; gives what its asker hears of it.
     Status left_to_source(const Status& failure);
@@ -70,7 +70,7 @@ class Files {
 
     Catalog& catalog() { return catalog_; }
     // What is known of what trees bring: files and directories.
-    Catalog& broadcast() { return broadcast_; }
+    Catalog& tree_catalog() { return tree_catalog_; }
     // Everything is looked at again before it is next served: this node was away.
     void distrust();
     // This node hears what others say. If it is not said again within that time, by the clock that
@@ -113,21 +113,21 @@ class Files {
   private:
     std::vector<std::string> learn(const std::string& key);
     std::size_t refresh(const std::string& path);
-    Result<FileCopy> fetch_once(const FileOrder& order, Duration patience, Young young);
+    Result<FileCopy> fetch_once(const FileOrder& order, Duration deadline, Young young);
     Status fence(const FileOrder& order) const;
     // The size of the largest file to be cached; a quarter of the tier unless it is set.
     std::uint64_t limit(const FileOrder& order);
     // Other versions than `key` that are stored here.
     std::vector<std::string> others(const FileOrder& order, const std::string& key);
     Answer serve(const FileOrder& order, FileCopy copy);
-    Answer fetch_and_serve(const FileOrder& order, Duration patience);
+    Answer fetch_and_serve(const FileOrder& order, Duration deadline);
     Answer counted(Status failure);
 
     Store& store_;
     Presence& presence_;
     Incidents& incidents_;
     Fills fills_;
-    Catalog catalog_, broadcast_;
+    Catalog catalog_, tree_catalog_;
     Excluded excluded_;
     Refreshes refreshes_;
     std::atomic<Duration> heard_for_{Duration::zero()};  // zero: it was never said
@@ -140,6 +140,6 @@ class Files {
 // For readers whose file came damaged: the agent that sent it looks at its copy again, and gives it
 // up if it is bad. `meta` is that of its answer.
 void verify_copy(Client& client, const std::string& address, const FileOrder& order,
-                 const std::string& meta, Duration patience);
+                 const std::string& meta, Duration deadline);
 
 }  // namespace holdfast

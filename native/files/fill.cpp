@@ -38,18 +38,18 @@ void Fill::wake_beyond(std::uint64_t bytes, std::function<void()> wake) {
     wake();
 }
 
-Status Fill::wait_until_open(Duration patience) {
+Status Fill::wait_until_open(Duration deadline) {
     std::unique_lock lock(mutex_);
-    if (!opened_.wait_for(lock, patience, [&] { return open_status_.has_value(); }))
+    if (!opened_.wait_for(lock, deadline, [&] { return open_status_.has_value(); }))
         return Status(Code::DeadlineMissed, "the shared file system did not open the file in time");
     return *open_status_;
 }
 
-Result<std::uint32_t> Fill::wait_for(const Range& range, Duration patience) {
+Result<std::uint32_t> Fill::wait_for(const Range& range, Duration deadline) {
     std::uint64_t end = range.begin + range.size;
     auto there = std::make_shared<std::promise<void>>();
     wake_beyond(end - 1, [there] { there->set_value(); });
-    if (there->get_future().wait_for(patience) != std::future_status::ready)
+    if (there->get_future().wait_for(deadline) != std::future_status::ready)
         return Status(Code::NotCached, "it has not come so far yet");
     std::lock_guard lock(mutex_);
     if (progress_.bytes < end || progress_.failed)
@@ -162,11 +162,11 @@ std::uint32_t crc_of(const std::vector<std::uint32_t>& chunks, std::uint64_t fil
     return crc;
 }
 
-Status wait_until_whole(Growing& growing, Duration patience) {
+Status wait_until_whole(Growing& growing, Duration deadline) {
     auto ended = std::make_shared<std::promise<void>>();
     growing.wake_beyond(~std::uint64_t{0}, [ended] { ended->set_value(); });
     auto end = ended->get_future();
-    for (std::uint64_t before = 0; end.wait_for(patience) != std::future_status::ready;) {
+    for (std::uint64_t before = 0; end.wait_for(deadline) != std::future_status::ready;) {
         std::uint64_t now = growing.progress().bytes;
         if (now == before)
             return Status(Code::DeadlineMissed, "the shared file system gives it too slowly");
@@ -203,7 +203,7 @@ bool Fills::is_due(const std::string& key) {
     return seldom_.emplace(key, now).second;
 }
 
-Result<std::shared_ptr<Fill>> Fills::join(Source source, Duration patience) {
+Result<std::shared_ptr<Fill>> Fills::join(Source source, Duration deadline) {
     std::shared_ptr<Fill> fill;
     bool first = false;
     {
@@ -221,7 +221,7 @@ Result<std::shared_ptr<Fill>> Fills::join(Source source, Duration patience) {
     }
     if (!first) {
         ++counters_.joined;
-        Status status = fill->wait_until_open(patience);
+        Status status = fill->wait_until_open(deadline);
         if (status.ok()) return fill;
         // The one we joined may have found it stored by the fill before.
         if (store_.find(source.key)) return std::shared_ptr<Fill>();

@@ -40,10 +40,10 @@ class Fill : public Growing {
     FileSlice file() const override { return file_; }
 
     // Waits until the source is open and its size known, or until that failed.
-    Status wait_until_open(Duration patience);
+    Status wait_until_open(Duration deadline);
     // Waits until these bytes, which begin with a chunk, were read, and gives their checksum.
     // Whether they are of one version is known when the fill has ended, and not by this.
-    Result<std::uint32_t> wait_for(const Range& range, Duration patience);
+    Result<std::uint32_t> wait_for(const Range& range, Duration deadline);
 
   private:
     friend class Fills;
@@ -76,8 +76,8 @@ std::uint32_t crc_of(const std::vector<std::uint32_t>& chunks, std::uint64_t fil
                      const Range& range);
 
 // May block: waits until a file that grows is whole, as long as it does grow within each
-// `patience`.
-Status wait_until_whole(Growing& growing, Duration patience);
+// `deadline`.
+Status wait_until_whole(Growing& growing, Duration deadline);
 
 class Fills {
   public:
@@ -86,7 +86,7 @@ class Fills {
 
     // May block. Joins a fill in progress or starts one; null if the object is stored by now.
     // The file is opened, and read if it is small, by the one who starts it.
-    Result<std::shared_ptr<Fill>> join(Source source, Duration patience);
+    Result<std::shared_ptr<Fill>> join(Source source, Duration deadline);
 
     struct Counters {
         std::atomic<std::uint64_t> started{0}, joined{0}, bytes{0};

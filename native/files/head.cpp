@@ -18,13 +18,13 @@ constexpr std::size_t kPiece = 256 << 10;
 
 }  // namespace
 
-Result<Document> Joining::once(const std::string& name, Duration patience, const Find& find) {
+Result<Document> Joining::once(const std::string& name, Duration deadline, const Find& find) {
     std::unique_lock lock(mutex_);
     auto& entry = running_[name];
     if (entry) {
         auto other = entry;
         ++joined_;
-        if (!other->ended.wait_for(lock, patience, [&] { return other->outcome.has_value(); }))
+        if (!other->ended.wait_for(lock, deadline, [&] { return other->outcome.has_value(); }))
             return Status(Code::NotCached, "it does not come in time");
         return *other->outcome;
     }
@@ -38,24 +38,24 @@ Result<Document> Joining::once(const std::string& name, Duration patience, const
     return outcome;
 }
 
-Result<Document> Head::read(const TreeOrder& order, Duration patience) {
+Result<Document> Head::read(const TreeOrder& order, Duration deadline) {
     // Nobody who comes after a refresh gets what was read before it.
     std::string name = MetaWriter()
                            .number(static_cast<std::uint8_t>(order.kind))
                            .number(order.part)
                            .number(order.settled_ns)
-                           .number(files_.broadcast().time())
+                           .number(files_.tree_catalog().epoch())
                            .text(order.root)
                            .text(order.path)
                            .take();
-    return joining_.once(name, patience, [&]() -> Result<Document> {
+    return joining_.once(name, deadline, [&]() -> Result<Document> {
         switch (order.kind) {
             case TreeOrder::Kind::File:
-                return file(order, patience);
+                return file(order, deadline);
             case TreeOrder::Kind::Listing:
                 return listing(order);
             case TreeOrder::Kind::Part:
-                return part(order, patience);
+                return part(order, deadline);
         }
         return Status(Code::BadInput, "unknown kind of document");
     });
@@ -71,17 +71,17 @@ FileOrder Head::as_file(const TreeOrder& order, std::uint64_t largest) const {
             .stands_in = true};
 }
 
-Result<Document> Head::file(const TreeOrder& order, Duration patience) {
-    auto time = files_.broadcast().time();
+Result<Document> Head::file(const TreeOrder& order, Duration deadline) {
+    auto epoch = files_.tree_catalog().epoch();
     BootTime looked = BootClock::now();
-    auto copy = files_.fetch(as_file(order, largest_), patience);
+    auto copy = files_.fetch(as_file(order, largest_), deadline);
     if (!copy.ok()) return copy.take_status();
     Document whole{.attributes = copy->attributes,
                    .looked = looked,
                    .keep = settled(copy->attributes, order.settled_ns),
                    .size = copy->attributes.size};
     if (copy->growing) {
-        if (Status status = wait_until_whole(*copy->growing, patience); !status.ok()) return status;
+        if (Status status = wait_until_whole(*copy->growing, deadline); !status.ok()) return status;
         whole.file = copy->growing->file().file;
         whole.on_disk = copy->growing->file().may_block;
         whole.crc = copy->growing->progress().crc;
@@ -94,12 +94,12 @@ Result<Document> Head::file(const TreeOrder& order, Duration patience) {
     }
     // There may have been no room.
     whole.keep &= store_.peek(file_key(order.path, whole.attributes.identity())) != nullptr;
-    if (whole.keep) files_.broadcast().learn(order.path, whole.attributes, time, looked);
+    if (whole.keep) files_.tree_catalog().learn(order.path, whole.attributes, epoch, looked);
     return whole;
 }
 
 Result<Document> Head::listing(const TreeOrder& order) {
-    auto time = files_.broadcast().time();
+    auto epoch = files_.tree_catalog().epoch();
     BootTime looked = BootClock::now();
     auto listed = list_directory(order.root, order.path);
     if (!listed.ok()) return listed.take_status();
@@ -121,19 +121,19 @@ Result<Document> Head::listing(const TreeOrder& order) {
     auto whole = std::move(*intake).finish(
         {.attributes = listed->directory, .looked = looked, .keep = keep});
     if (whole.ok() && keep)
-        files_.broadcast().learn(order.path, whole->attributes, time, looked, crc);
+        files_.tree_catalog().learn(order.path, whole->attributes, epoch, looked, crc);
     return whole;
 }
 
 Result<std::shared_ptr<const Head::Source>> Head::source(const TreeOrder& order,
-                                                         Duration patience) {
+                                                         Duration deadline) {
     std::string name = MetaWriter().text(order.root).text(order.path).take();
     std::unique_lock lock(mutex_);
-    if (!opened_.wait_for(lock, patience, [&] { return !opening_.contains(name); }))
+    if (!opened_.wait_for(lock, deadline, [&] { return !opening_.contains(name); }))
         return Status(Code::NotCached, "the shared file system does not open it in time");
     auto named = [&](const auto& entry) { return entry.first == name; };
     auto found = std::ranges::find_if(sources_, named);
-    if (found != sources_.end() && found->second->time == files_.broadcast().time() &&
+    if (found != sources_.end() && found->second->epoch == files_.tree_catalog().epoch() &&
         BootClock::now() - found->second->looked < ttl_.load()) {
         sources_.splice(sources_.begin(), sources_, found);
         return found->second;
@@ -152,7 +152,7 @@ Result<std::shared_ptr<const Head::Source>> Head::source(const TreeOrder& order,
 }
 
 Result<std::shared_ptr<const Head::Source>> Head::open_source(const TreeOrder& order) {
-    auto time = files_.broadcast().time();
+    auto epoch = files_.tree_catalog().epoch();
     BootTime looked = BootClock::now();
     auto place = files_.look(as_file(order, ~std::uint64_t{0}));
     if (!place.ok()) return place.take_status();
@@ -163,12 +163,12 @@ Result<std::shared_ptr<const Head::Source>> Head::open_source(const TreeOrder& o
     auto opened = open_place(*place);
     if (!opened.ok()) return opened.take_status();
     return std::make_shared<const Source>(
-        Source{place->attributes, std::move(*opened), looked, time});
+        Source{place->attributes, std::move(*opened), looked, epoch});
 }
 
-Result<Document> Head::part(const TreeOrder& order, Duration patience) {
+Result<Document> Head::part(const TreeOrder& order, Duration deadline) {
     std::string name = MetaWriter().text(order.root).text(order.path).take();
-    auto found = source(order, patience);
+    auto found = source(order, deadline);
     if (!found.ok()) return found.take_status();
     const Source& from = **found;
     std::uint64_t start = order.part * kPartBytes, size = from.attributes.size;
@@ -204,7 +204,7 @@ Result<Document> Head::part(const TreeOrder& order, Duration patience) {
     auto whole = std::move(*intake).finish(
         {.attributes = from.attributes, .looked = from.looked, .keep = keep});
     if (whole.ok() && keep)
-        files_.broadcast().learn(order.path, whole->attributes, from.time, from.looked);
+        files_.tree_catalog().learn(order.path, whole->attributes, from.epoch, from.looked);
     return whole;
 }
 

@@ -26,8 +26,8 @@ class Joining {
   public:
     using Find = std::function<Result<Document>()>;
     // What `find` gives, called by the first who asks under that name. NotCached if it does not
-    // come within the patience.
-    Result<Document> once(const std::string& name, Duration patience, const Find& find);
+    // come within the deadline.
+    Result<Document> once(const std::string& name, Duration deadline, const Find& find);
     std::uint64_t joined() const { return joined_; }
 
   private:
@@ -51,7 +51,7 @@ class Head {
         ttl_ = ttl;
     }
     // NotCached if it is not there, not what was asked for, or cannot be read, whatever the reason.
-    Result<Document> read(const TreeOrder& order, Duration patience);
+    Result<Document> read(const TreeOrder& order, Duration deadline);
 
     struct Counters {
         std::atomic<std::uint64_t> files{0}, listings{0}, parts{0}, bytes{0};
@@ -65,15 +65,15 @@ class Head {
         Attributes attributes;
         Fd file;
         BootTime looked;
-        std::uint64_t time;  // of the catalogue, when it was looked at
+        std::uint64_t epoch;  // of the catalogue, when it was looked at
     };
     using Sources = std::list<std::pair<std::string, std::shared_ptr<const Source>>>;
     static constexpr std::size_t kMostSources = 64;
 
-    Result<Document> file(const TreeOrder& order, Duration patience);
+    Result<Document> file(const TreeOrder& order, Duration deadline);
     Result<Document> listing(const TreeOrder& order);
-    Result<Document> part(const TreeOrder& order, Duration patience);
-    Result<std::shared_ptr<const Source>> source(const TreeOrder& order, Duration patience);
+    Result<Document> part(const TreeOrder& order, Duration deadline);
+    Result<std::shared_ptr<const Source>> source(const TreeOrder& order, Duration deadline);
     Result<std::shared_ptr<const Source>> open_source(const TreeOrder& order);
     FileOrder as_file(const TreeOrder& order, std::uint64_t largest) const;
 

@@ -77,7 +77,7 @@ Result<std::unique_ptr<AttributeTable>> AttributeTable::open(const std::string& 
 
 AttributeTable::AttributeTable(hf_table* table, std::function<void()> was_away)
     : table_(table), roots_(HF_TABLE_ROOTS), was_away_(std::move(was_away)) {
-    pass_generation();  // names of an agent before us
+    advance_epoch();  // names of an agent before us
     for (auto& root : table_->roots) rewrite(root, [&] { root.hash = 0; });
     std::atomic_ref(table_->fresh_ns).store(nanoseconds(kFresh));
     std::atomic_ref(table_->beat_ns).store(0);
@@ -88,7 +88,7 @@ void AttributeTable::beat() {
     std::unique_lock lock(mutex_);
     for (BootTime last = BootClock::now(); !stopping_; wake_.wait_for(lock, kBetweenBeats)) {
         if (!resting_ && Clock::now() - used_ >= kIdle) {
-            pass_generation();
+            advance_epoch();
             std::atomic_ref(table_->beat_ns).store(0);
             resting_ = true;
         }
@@ -98,7 +98,7 @@ void AttributeTable::beat() {
         }
         BootTime now = BootClock::now();
         if (now - last >= kFresh) {  // we were stopped or slept, and perhaps not told of changes
-            pass_generation();
+            advance_epoch();
             was_away_();
         }
         last = now;
@@ -107,8 +107,8 @@ void AttributeTable::beat() {
     std::atomic_ref(table_->beat_ns).store(0);
 }
 
-std::uint64_t AttributeTable::generation() const {
-    return std::atomic_ref(table_->generation).load();
+std::uint64_t AttributeTable::cache_epoch() const {
+    return std::atomic_ref(table_->cache_epoch).load();
 }
 
 void AttributeTable::wake_heart() {
@@ -123,8 +123,8 @@ void AttributeTable::keep_beating() {
     wake_heart();
 }
 
-void AttributeTable::pass_generation() {
-    ++std::atomic_ref(table_->generation);
+void AttributeTable::advance_epoch() {
+    ++std::atomic_ref(table_->cache_epoch);
 }
 
 AttributeTable::~AttributeTable() {
@@ -148,15 +148,15 @@ std::function<void()> AttributeTable::look_at(const std::string& root, bool if_u
     SeenRoot* seen = nullptr;
     if (found != all.end()) {
         seen = &roots_[static_cast<std::size_t>(found - all.begin())];
-        if (if_untold || seen->generation == generation() || !seen->looking.expired()) return {};
+        if (if_untold || seen->cache_epoch == cache_epoch() || !seen->looking.expired()) return {};
     }
     // Whatever becomes of who is to do it: it is done, or given up.
     auto token = std::make_shared<char>();
     if (seen) seen->looking = token;
-    return [this, root, token, generation = generation()] { record_root(root, generation); };
+    return [this, root, token, cache_epoch = cache_epoch()] { record_root(root, cache_epoch); };
 }
 
-void AttributeTable::record_root(const std::string& root, std::uint64_t generation) {
+void AttributeTable::record_root(const std::string& root, std::uint64_t cache_epoch) {
     struct stat info{};
     bool there = ::stat(root.c_str(), &info) == 0;
     std::uint64_t hash = hf_hash(root.data(), root.size());
@@ -167,7 +167,7 @@ void AttributeTable::record_root(const std::string& root, std::uint64_t generati
         if (!there) return;
         found = all.begin() + static_cast<std::ptrdiff_t>(next_root_++ % all.size());
     }
-    roots_[static_cast<std::size_t>(found - all.begin())] = {generation, {}};
+    roots_[static_cast<std::size_t>(found - all.begin())] = {cache_epoch, {}};
     // Whoever stood aside looks again when this is written.
     if (there && found->hash == hash && found->device == info.st_dev && found->inode == info.st_ino)
         return;
@@ -217,7 +217,7 @@ void AttributeTable::record(const FileOrder& order, const Attributes& original, 
 }
 
 void AttributeTable::record_name(const FileOrder& order, const std::string& file, int descriptor,
-                                 std::uint64_t generation) {
+                                 std::uint64_t cache_epoch) {
     struct stat copy{};
     if (file.size() >= sizeof(hf_name::file) || ::fstat(descriptor, &copy) != 0) return;
     std::uint64_t hash = hf_hash(order.path.data(), order.path.size());
@@ -229,7 +229,7 @@ void AttributeTable::record_name(const FileOrder& order, const std::string& file
     rewrite(name, [&] {
         name.copies = order.copies;
         name.hash = hash;
-        name.generation = generation;
+        name.cache_epoch = cache_epoch;
         name.stamp = ++table_->stamp;
         name.copy_device = copy.st_dev;
         name.copy_inode = copy.st_ino;

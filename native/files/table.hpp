@@ -42,26 +42,26 @@ class AttributeTable {
     // done; `if_untold`: if it was ever done. The look may block; it must not outlive the table.
     std::function<void()> look_at(const std::string& root, bool if_untold = false);
 
-    // Programs ask: they watch our heart while they wait, also if it has rested.
+    // Keeps the heartbeat running: waiting programs watch it. It rests while nobody asks.
     void keep_beating();
 
-    // Programs may open this copy by its name, `file`, until something changes. `generation` is
+    // Programs may open this copy by its name, `file`, until something changes. `cache_epoch` is
     // that from before the copy was found to be current.
     void record_name(const FileOrder& order, const std::string& file, int descriptor,
-                     std::uint64_t generation);
-    std::uint64_t generation() const;
+                     std::uint64_t cache_epoch);
+    std::uint64_t cache_epoch() const;
     // Nothing that was recorded so far may be opened by name any more.
-    void pass_generation();
+    void advance_epoch();
 
   private:
     AttributeTable(hf_table* table, std::function<void()> was_away);
     void beat();
     void wake_heart();  // with the lock held
     hf_entry& place_for(std::uint64_t device, std::uint64_t inode);
-    void record_root(const std::string& root, std::uint64_t generation);
+    void record_root(const std::string& root, std::uint64_t cache_epoch);
 
     struct SeenRoot {
-        std::uint64_t generation = 0;  // from before it was looked at
+        std::uint64_t cache_epoch = 0;  // from before it was looked at
         std::weak_ptr<void> looking;
     };
 

@@ -11,9 +11,9 @@
 namespace holdfast {
 namespace {
 
-// Whoever waits for us must hear us before its own patience ends.
-Duration less_margin(Duration patience) {
-    return patience - std::min<Duration>(patience / 4, std::chrono::milliseconds(100));
+// Whoever waits for us must hear us before its own deadline ends.
+Duration less_margin(Duration deadline) {
+    return deadline - std::min<Duration>(deadline / 4, std::chrono::milliseconds(100));
 }
 
 }  // namespace
@@ -57,20 +57,20 @@ std::variant<Answer, Blocking> Tree::handle(const Request& request) {
     std::size_t lane = lane::kTree + path->level;
     auto climb = [this, order = *order, path = *path, pass](Body& body) -> Answer {
         if (auto document = known(order, pass)) return serve(*document, pass);
-        Wait wait(incidents_, "tree", order.path, "", body.patience(), body.arrived());
-        auto document = fetch(order, path, less_margin(body.patience()));
+        Wait wait(incidents_, "tree", order.path, "", body.deadline(), body.arrived());
+        auto document = fetch(order, path, less_margin(body.deadline()));
         wait.ended(document);
         return document.ok() ? serve(*document, pass) : document.take_status();
     };
     return Blocking{lane, std::move(climb)};
 }
 
-Result<Document> Tree::obtain(const TreeOrder& order, Duration patience) {
+Result<Document> Tree::obtain(const TreeOrder& order, Duration deadline) {
     if (Status wrong = order.check(); !wrong.ok()) return wrong;
     if (auto document = known(order, false)) return *document;
     auto path = way(order);
     if (!path.ok()) return path.take_status();
-    return fetch(order, *path, patience);
+    return fetch(order, *path, deadline);
 }
 
 bool Tree::out(const TreeOrder& order, std::uint64_t inode) const {
@@ -81,7 +81,7 @@ bool Tree::out(const TreeOrder& order, std::uint64_t inode) const {
 
 std::optional<Catalog::Known> Tree::believed(const TreeOrder& order) {
     files_.look_awake();
-    auto seen = files_.broadcast().look_up(order.path);
+    auto seen = files_.tree_catalog().look_up(order.path);
     if (!seen || BootClock::now() - seen->looked >= settings().ttl ||
         S_ISDIR(seen->attributes.mode) != (order.kind == TreeOrder::Kind::Listing) ||
         out(order, seen->attributes.inode))
@@ -138,7 +138,7 @@ Answer Tree::serve(const Document& document, bool pass) {
     return answer;
 }
 
-Result<Document> Tree::fetch(const TreeOrder& order, const Way& way, Duration patience) {
+Result<Document> Tree::fetch(const TreeOrder& order, const Way& way, Duration deadline) {
     switch (order.kind) {
         case TreeOrder::Kind::File:
             ++counters_.files;
@@ -156,14 +156,14 @@ Result<Document> Tree::fetch(const TreeOrder& order, const Way& way, Duration pa
                            .number(order.part)
                            .number(order.settled_ns)
                            .number(way.level)
-                           .number(files_.broadcast().time())
+                           .number(files_.tree_catalog().epoch())
                            .text(order.root)
                            .text(order.path)
                            .take();
-    auto document = joining_.once(name, patience, [&]() -> Result<Document> {
+    auto document = joining_.once(name, deadline, [&]() -> Result<Document> {
         // Whoever brought it may have ended after we looked.
         if (auto here = known(order, false)) return *here;
-        return way.level == 0 ? head_.read(order, patience) : find(order, way, patience);
+        return way.level == 0 ? head_.read(order, deadline) : find(order, way, deadline);
     });
     if (document.ok() && out(order, document->attributes.inode))
         document = Status(Code::NotCached, order.path + " was changed at this moment");

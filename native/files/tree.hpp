@@ -8,8 +8,8 @@
 // shared file system makes nobody read it twice. If all fails: NotCached, and the asker reads the
 // shared file system itself.
 //
-// Thread-safe. handle() does not block; what may, runs in lanes by the number of nodes that may
-// still be asked one above the other, so that waiting forms no circle whatever nodes believe.
+// Thread-safe. handle() does not block. Blocking work runs in lane kTree + hops left, so that waits
+// form a DAG and cannot deadlock even when views disagree.
 #pragma once
 
 #include <atomic>
@@ -69,7 +69,7 @@ class Tree {
     std::variant<Answer, Blocking> handle(const Request& request);
 
     // May block: what is asked for, from here or from above.
-    Result<Document> obtain(const TreeOrder& order, Duration patience);
+    Result<Document> obtain(const TreeOrder& order, Duration deadline);
 
     const TreeCounters& counters() const { return counters_; }
     const Head& head() const { return head_; }
@@ -86,7 +86,7 @@ class Tree {
         std::uint64_t member;
         const std::string& address;
         Duration left;
-        std::uint64_t time;  // of the catalogue, before the request was written
+        std::uint64_t epoch;  // of the catalogue, before the request was written
     };
     // What an attempt that failed saw of who was asked.
     struct Seen {
@@ -108,8 +108,8 @@ class Tree {
     std::optional<Document> known(const TreeOrder& order, bool counts);
     bool out(const TreeOrder& order, std::uint64_t inode) const;
     Answer serve(const Document& document, bool pass);
-    Result<Document> fetch(const TreeOrder& order, const Way& way, Duration patience);
-    Result<Document> find(const TreeOrder& order, const Way& way, Duration patience);
+    Result<Document> fetch(const TreeOrder& order, const Way& way, Duration deadline);
+    Result<Document> find(const TreeOrder& order, const Way& way, Duration deadline);
     Result<Document> ask(const Asked& asked, const TreeOrder& order);
     Result<Document> receive(const Asked& asked, const TreeOrder& order, Seen& seen);
     bool lives(std::uint64_t member, const std::string& address, Duration wait);

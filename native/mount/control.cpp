@@ -100,7 +100,7 @@ std::string Control::answer(const std::vector<std::string>& fields) {
     std::string text;
     auto add = [&](const std::string& field) { text.append(field).push_back('\0'); };
     if (fields[0] == "ping") {
-        add(serving_.goes_on() ? "well" : "full");
+        add(workers_.goes_on() ? "well" : "full");
     } else if (fields[0] == "refresh") {
         for (std::size_t i = 1; i < fields.size(); ++i) mount_.refresh(fields[i]);
     } else if (fields[0] == "status") {

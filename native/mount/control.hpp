@@ -12,13 +12,13 @@
 #include "base/fd.hpp"
 #include "base/status.hpp"
 #include "mount/mount.hpp"
-#include "mount/serving.hpp"
+#include "mount/workers.hpp"
 
 namespace holdfast::mount {
 
 class Control {
   public:
-    Control(Mount& mount, Serving& serving) : mount_(mount), serving_(serving) {}
+    Control(Mount& mount, Workers& workers) : mount_(mount), workers_(workers) {}
 
     // Listens at the path of the settings, if there is one.
     Status listen();
@@ -29,7 +29,7 @@ class Control {
     std::string answer(const std::vector<std::string>& fields);
 
     Mount& mount_;
-    Serving& serving_;
+    Workers& workers_;
     Fd socket_;
 };
 

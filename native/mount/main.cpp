@@ -17,7 +17,7 @@
 
 #include "mount/control.hpp"
 #include "mount/mount.hpp"
-#include "mount/serving.hpp"
+#include "mount/workers.hpp"
 
 using namespace holdfast;
 using namespace holdfast::mount;
@@ -120,14 +120,14 @@ int main(int count, char** words) {
         std::_Exit(refuse(complaint.empty() ? "it could not be mounted" : complaint));
     guard = Guard();  // this one counts as well; nobody has been answered yet
     mount.attach(session);
-    Serving serving(session, mount.counters.requests, [] { ::kill(::getpid(), SIGUSR1); });
-    Control control(mount, serving);
+    Workers workers(session, mount.counters.requests, [] { ::kill(::getpid(), SIGUSR1); });
+    Control control(mount, workers);
     Status listening = control.listen();
     if (!listening.ok()) {
         fuse_session_unmount(session);
         std::_Exit(refuse(listening.message()));
     }
-    if (!serving.start()) {
+    if (!workers.start()) {
         fuse_session_unmount(session);
         std::_Exit(refuse("no thread can be started; is the limit of processes reached?"));
     }

@@ -40,7 +40,7 @@ Mount::Mount(const Settings& given, const Guard& guarding)
     : settings(given),
       guard(guarding),
       nodes(given),
-      figures(given),
+      usage(given),
       agent_(given),
       listings_(kListingRoom, kIdle),
       opened_(kOpenedRoom, kIdle),
@@ -68,7 +68,7 @@ KnownPtr Mount::listing(const NodePtr& node, int& error) {
 
 KnownPtr Mount::fetch_listing(Node& node, std::uint64_t& weight, int& error) {
     auto inode = node.attributes().inode;
-    auto refreshes = generation.load();
+    auto refreshes = cache_epoch.load();
     BootTime now = BootClock::now();
     if (auto passed = node.local ? std::nullopt : agent_.listing(*node.root, node.path)) {
         struct stat info{};
@@ -93,7 +93,7 @@ KnownPtr Mount::fetch_listing(Node& node, std::uint64_t& weight, int& error) {
 }
 
 void Mount::renew(const NodePtr& node) {
-    auto refreshes = generation.load();
+    auto refreshes = cache_epoch.load();
     Attributes before = node->attributes();
     int error = 0;
     if (!S_ISDIR(before.mode) || listing(node, error)) return;
@@ -250,11 +250,11 @@ void Mount::refresh(const std::string& path) {
         std::string above = path.substr(0, path.rfind('/'));
         auto outdate = [&](const NodePtr& node) {
             listings_.drop(node->number);
-            node->outdate(generation + 1);
+            node->outdate(cache_epoch + 1);
         };
         if (NodePtr node = nodes.current(above); node && !node->is_made_up()) outdate(node);
         for (const NodePtr& node : nodes.below(path)) outdate(node);
-        ++generation;
+        ++cache_epoch;
     }
     invalidate(path);
 }

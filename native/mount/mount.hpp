@@ -16,7 +16,7 @@
 
 #include "mount/agent.hpp"
 #include "mount/cache.hpp"
-#include "mount/figures.hpp"
+#include "mount/fs_usage.hpp"
 #include "mount/nodes.hpp"
 #include "mount/original.hpp"
 
@@ -71,10 +71,10 @@ class Mount {
     // Lets go of descriptors and listings that nobody needs, now and then; never returns.
     void sweep();
 
-    // Answers from what was known when `generation` was read are given under this lock, and only
+    // Answers from what was known when `cache_epoch` was read are given under this lock, and only
     // if it is the same still: what a refresh has made void never reaches the kernel after it.
     std::shared_mutex answering;
-    std::atomic<std::uint64_t> generation{0};
+    std::atomic<std::uint64_t> cache_epoch{0};
 
     // How long the kernel may believe in names, and in the attributes of a node.
     double timeout() const { return timeout_; }
@@ -87,7 +87,7 @@ class Mount {
     const Settings& settings;
     const Guard& guard;
     Nodes nodes;
-    Figures figures;
+    FsUsage usage;
     Counters counters;
 
   private:

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kPiece = PATH_MAX - NAME_MAX - 2;
 // A directory that changes under our hands is read again for so long; then it is taken as it comes,
 // which is how programs read the original.
-constexpr auto kPatience = std::chrono::milliseconds(500);
+constexpr auto kDeadline = std::chrono::milliseconds(500);
 // It may still change in the moment between being found and being opened.
 constexpr int kTries = 20;
 constexpr auto kPause = std::chrono::milliseconds(5);
@@ -72,7 +72,7 @@ Outcome<Listing> list_original(const std::string& path, std::uint64_t inode, con
     if (::fstat(fd.value.get(), &info) != 0) return {{}, errno};
     if (guard.is_ours(info.st_dev)) return {{}, ELOOP};
     if (info.st_ino != inode) return {{}, ESTALE};
-    TimePoint end = Clock::now() + kPatience;
+    TimePoint end = Clock::now() + kDeadline;
     for (int tries = 0; tries < kTries;) {
         bool taken = Clock::now() >= end;
         auto listing = list_directory(by_number(fd.value), by_number(fd.value),

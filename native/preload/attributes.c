@@ -1,4 +1,4 @@
-// Of which original a descriptor is a copy, and what that one is like.
+// Maps a descriptor of a cached copy to the attributes of its original.
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -158,8 +158,8 @@ bool hf_copy_behind(int descriptor, struct hf_entry* original) {
 // ---- copies that lie under a name ------------------------------------------------------------
 
 // Whether the agent lives and has not forgotten what it told.
-static bool holds(const struct hf_table* all, uint64_t generation) {
-    return beats(all) && __atomic_load_n(&all->generation, __ATOMIC_ACQUIRE) == generation;
+static bool holds(const struct hf_table* all, uint64_t cache_epoch) {
+    return beats(all) && __atomic_load_n(&all->cache_epoch, __ATOMIC_ACQUIRE) == cache_epoch;
 }
 
 bool hf_agent_beats(void) {
@@ -216,7 +216,7 @@ bool hf_known(const struct hf_place* place, struct hf_entry* original) {
     struct hf_name name;
     return find_name(all, place, &name) && hf_is_here(place->root) == HF_HERE &&
            find_entry(all, name.copy_device, name.copy_inode, original) && is_of(original, place) &&
-           holds(all, name.generation);
+           holds(all, name.cache_epoch);
 }
 
 int hf_open_by_name(const struct hf_place* place, bool close_on_exec) {
@@ -232,7 +232,7 @@ int hf_open_by_name(const struct hf_place* place, bool close_on_exec) {
     struct stat seen;
     struct hf_entry original;
     if (syscall(SYS_fstat, file, &seen) == 0 && hf_is_copy(&seen, &original) &&
-        is_of(&original, place) && holds(all, name.generation))
+        is_of(&original, place) && holds(all, name.cache_epoch))
         return file;
     syscall(SYS_close, file);
     return -1;

@@ -5,7 +5,7 @@
 enum { kOpen = 12, kLeave = 15, kVersion = 1 };
 enum { kReply = 1, kDescriptor = 4 };
 enum { kOpAt = 5, kFlagsAt = 6, kStatusAt = 8, kMetaAt = 12, kRequestAt = 16, kBodyAt = 24 };
-enum { kPatienceAt = 36, kCrcAt = 40 };
+enum { kDeadlineAt = 36, kCrcAt = 40 };
 static const char kMagic[4] = "HLDF";
 
 static uint32_t crc32c(uint32_t crc, const char* data, size_t bytes) {
@@ -57,7 +57,7 @@ static void finish(struct hf_frame* frame, uint8_t operation, uint16_t flags) {
     put(head + kFlagsAt, flags, 2);
     put(head + kMetaAt, meta, 4);
     put(head + kRequestAt, frame->request, 8);
-    put(head + kPatienceAt, hf_settings.deadline_ms, 4);
+    put(head + kDeadlineAt, hf_settings.deadline_ms, 4);
     put(head + kCrcAt, crc32c(crc32c(0, head, kCrcAt), head + HF_HEADER, meta), 4);
 }
 

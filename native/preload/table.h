@@ -13,7 +13,7 @@
 //
 // The second part tells under which names the agent's own copies lie, so that programs open them
 // and learn what their originals are like without asking. What it tells counts only as long as the
-// agent's heart beats, and nothing was changed, refreshed or distrusted since: then the generation
+// agent's heart beats, and nothing was changed, refreshed or distrusted since: then the cache_epoch
 // is another. Which file that is, the first part must confirm.
 //
 // Before both stands what the agent sees at the roots that it was asked about. A process that sees
@@ -45,7 +45,7 @@ struct hf_name {
     uint32_t sequence;
     uint16_t copies, unused;  // copies: as many were wanted
     uint64_t hash;            // of the original's path
-    uint64_t generation, stamp;
+    uint64_t cache_epoch, stamp;
     uint64_t copy_device, copy_inode;
     char file[208];  // with a zero behind it
 };
@@ -59,7 +59,7 @@ struct hf_seen_root {
 struct hf_table {
     uint64_t magic;
     uint64_t stamp;  // the last that was given
-    uint64_t generation;
+    uint64_t cache_epoch;
     uint64_t beat_ns, fresh_ns;  // when the heart beat last (CLOCK_BOOTTIME), how long that counts
     struct hf_seen_root roots[HF_TABLE_ROOTS];
     uint64_t unused[251];

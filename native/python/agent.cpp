@@ -33,7 +33,7 @@ nb::dict counters(Agent& agent) {
     auto& operations = agent.operations().counters();
     auto& files = agent.files().counters();
     auto& fills = agent.files().fill_counters();
-    auto& opening = agent.opening().counters();
+    auto& opener = agent.opener().counters();
     auto& tree = agent.tree().counters();
     auto& head = agent.tree().head().counters();
     auto& store = agent.store().counters();
@@ -51,11 +51,11 @@ nb::dict counters(Agent& agent) {
     all["file_fills"] = fills.started.load();
     all["file_joined"] = fills.joined.load();
     all["file_bytes"] = fills.bytes.load();
-    all["file_local"] = opening.local.load();
-    all["file_fetched"] = opening.fetched.load();
-    all["file_fetched_bytes"] = opening.fetched_bytes.load();
-    all["file_fetches_joined"] = opening.joined.load();
-    all["file_failures"] = opening.failures.load();
+    all["file_local"] = opener.local.load();
+    all["file_fetched"] = opener.fetched.load();
+    all["file_fetched_bytes"] = opener.fetched_bytes.load();
+    all["file_fetches_joined"] = opener.joined.load();
+    all["file_failures"] = opener.failures.load();
     all["file_not_cached"] = files.not_cached.load();
     all["file_changed"] = files.changed.load();
     all["file_spilled"] = store.spilled.load();
@@ -119,10 +119,10 @@ void bind_agent(nb::module_& module) {
     agent
         .def(nb::new_([](const nb::bytes& job_key, const std::string& memory_dir,
                          std::uint64_t memory_capacity, const std::string& disk_dir,
-                         std::uint64_t disk_capacity, std::uint64_t scrub_rate, bool large_pages) {
+                         std::uint64_t disk_capacity, std::uint64_t scrub_rate, bool huge_pages) {
                  AgentOptions options{
                      as_string(job_key),
-                     {{{memory_dir, memory_capacity, large_pages}, {disk_dir, disk_capacity}}},
+                     {{{memory_dir, memory_capacity, huge_pages}, {disk_dir, disk_capacity}}},
                      scrub_rate};
                  auto agent = Agent::make(std::move(options));
                  return std::move(value_or_raise(agent));

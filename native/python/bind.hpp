@@ -4,7 +4,7 @@
 #include <nanobind/nanobind.h>
 
 #include "store/agent.hpp"
-#include "store/remote.hpp"
+#include "store/agent_client.hpp"
 
 void bind_agent(nanobind::module_& module);
 void bind_requests(nanobind::class_<holdfast::Agent>& agent);
@@ -13,5 +13,5 @@ void bind_tombstones(nanobind::class_<holdfast::Agent>& agent);
 void bind_files(nanobind::class_<holdfast::Agent>& agent);
 void bind_checksums(nanobind::module_& module);
 void bind_client(nanobind::module_& module);
-void bind_reading(nanobind::module_& module, nanobind::class_<holdfast::Remote>& client);
+void bind_reading(nanobind::module_& module, nanobind::class_<holdfast::AgentClient>& client);
 void bind_placement(nanobind::module_& module);

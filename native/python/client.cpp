@@ -1,4 +1,5 @@
-// holdfast._core.Client: requests to agents. The GIL is released around everything that blocks.
+// holdfast._core.Client: requests to agents. The GIL is released around everything that
+// blocks.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -12,7 +13,7 @@
 #include "python/raise.hpp"
 #include "python/receive.hpp"
 #include "rpc/congestion.hpp"
-#include "store/remote.hpp"
+#include "store/agent_client.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -61,17 +62,20 @@ void bind_client(nb::module_& module) {
         .def_ro("copies", &ObjectInfo::copies)
         .def_ro("pins", &ObjectInfo::pins);
 
-    nb::class_<Remote> client(module, "Client",
-                              "Requests to agents by address; safe for threads and for fork.\n\n"
-                              "Every request takes `deadline`, the seconds of silence it bears.");
+    nb::class_<AgentClient> client(
+        module, "Client",
+        "Requests to agents by address; safe for threads and for fork.\n\n"
+        "Every request takes `deadline`, the seconds of silence it bears.");
     client
         .def(
             "__init__",
-            [](Remote* self, const nb::bytes& job_key) { new (self) Remote(as_string(job_key)); },
+            [](AgentClient* self, const nb::bytes& job_key) {
+                new (self) AgentClient(as_string(job_key));
+            },
             "job_key"_a)
         .def(
             "put",
-            [](Remote& self, const std::vector<std::string>& addresses,
+            [](AgentClient& self, const std::vector<std::string>& addresses,
                const std::vector<std::uint64_t>& owners, const nb::bytes& key, nb::handle data,
                Tier tier, double deadline) {
                 Buffer buffer(data, PyBUF_SIMPLE);
@@ -91,8 +95,9 @@ void bind_client(nb::module_& module) {
             "gives others refuses with StaleView.")
         .def(
             "get",
-            [](Remote& self, const std::string& address, const nb::bytes& key, std::uint64_t offset,
-               std::optional<std::uint64_t> length, std::uint64_t member, double deadline) {
+            [](AgentClient& self, const std::string& address, const nb::bytes& key,
+               std::uint64_t offset, std::optional<std::uint64_t> length, std::uint64_t member,
+               double deadline) {
                 GetMessage message{as_string(key), offset, length.value_or(kToTheEnd), member};
                 auto exchange = unlocked(
                     [&] { return self.get(address, message, false, as_duration(deadline)); });
@@ -106,7 +111,7 @@ void bind_client(nb::module_& module) {
             "If it is not there and another than `member` lives at the address: Unavailable.")
         .def(
             "get_into",
-            [](Remote& self, const std::string& address, const nb::bytes& key, nb::handle out,
+            [](AgentClient& self, const std::string& address, const nb::bytes& key, nb::handle out,
                std::uint64_t member, double deadline) {
                 Buffer buffer(out, PyBUF_WRITABLE);
                 GetMessage message{as_string(key), 0, kToTheEnd, member};
@@ -121,8 +126,8 @@ void bind_client(nb::module_& module) {
             "Receive an object into a buffer; gives its size.")
         .def(
             "open",
-            [](Remote& self, const std::string& address, const nb::bytes& key, std::uint64_t member,
-               double deadline) {
+            [](AgentClient& self, const std::string& address, const nb::bytes& key,
+               std::uint64_t member, double deadline) {
                 GetMessage message{as_string(key), 0, kToTheEnd, member};
                 auto exchange = unlocked(
                     [&] { return self.get(address, message, true, as_duration(deadline)); });
@@ -134,7 +139,7 @@ void bind_client(nb::module_& module) {
             "A read-only descriptor and the size where the agent can pass one, else the bytes.")
         .def(
             "pull",
-            [](Remote& self, const std::string& address, const nb::bytes& key,
+            [](AgentClient& self, const std::string& address, const nb::bytes& key,
                const std::string& source, Tier tier, double deadline) {
                 PullMessage message{as_string(key), source, tier};
                 auto info =
@@ -147,8 +152,8 @@ void bind_client(nb::module_& module) {
             "Make the agent copy an object from the agent at `source`.")
         .def(
             "stat",
-            [](Remote& self, const std::string& address, const nb::bytes& key, std::uint64_t member,
-               double deadline) {
+            [](AgentClient& self, const std::string& address, const nb::bytes& key,
+               std::uint64_t member, double deadline) {
                 std::string name = as_string(key);
                 auto info = unlocked(
                     [&] { return self.stat(address, name, as_duration(deadline), member); });
@@ -157,7 +162,8 @@ void bind_client(nb::module_& module) {
             "address"_a, "key"_a, "member"_a = 0, "deadline"_a = 5.0)
         .def(
             "verify",
-            [](Remote& self, const std::string& address, const nb::bytes& key, double deadline) {
+            [](AgentClient& self, const std::string& address, const nb::bytes& key,
+               double deadline) {
                 std::string name = as_string(key);
                 auto info =
                     unlocked([&] { return self.verify(address, name, as_duration(deadline)); });
@@ -167,7 +173,7 @@ void bind_client(nb::module_& module) {
             "Make the agent read its copy again; a bad one is dropped and raises Damaged.")
         .def(
             "list_page",
-            [](Remote& self, const std::string& address, const nb::bytes& prefix,
+            [](AgentClient& self, const std::string& address, const nb::bytes& prefix,
                const nb::bytes& after, double deadline) {
                 ListMessage message{as_string(prefix), as_string(after)};
                 auto reply =
@@ -181,7 +187,7 @@ void bind_client(nb::module_& module) {
             "A page of objects in the order of keys, and whether there are more.")
         .def(
             "drop",
-            [](Remote& self, const std::string& address, const nb::bytes& key,
+            [](AgentClient& self, const std::string& address, const nb::bytes& key,
                const std::vector<std::uint64_t>& owners, double deadline) {
                 DropMessage message{as_string(key), owners};
                 raise_unless_ok(
@@ -192,7 +198,7 @@ void bind_client(nb::module_& module) {
             "`owners` are the members that the ring gives for its copies, as for a put.")
         .def(
             "pin",
-            [](Remote& self, const std::string& address, const nb::bytes& key, bool add,
+            [](AgentClient& self, const std::string& address, const nb::bytes& key, bool add,
                double deadline) {
                 PinMessage message{as_string(key), add};
                 raise_unless_ok(
@@ -202,7 +208,7 @@ void bind_client(nb::module_& module) {
             "Keep an object from eviction, or let it go again.")
         .def(
             "call",
-            [](Remote& self, const std::string& address, const std::string& service,
+            [](AgentClient& self, const std::string& address, const std::string& service,
                const std::string& method, const nb::bytes& message, double deadline) {
                 std::string body = as_string(message);
                 auto reply = unlocked([&] {
@@ -213,7 +219,7 @@ void bind_client(nb::module_& module) {
             "address"_a, "service"_a, "method"_a, "message"_a, "deadline"_a = 5.0,
             "Ask a service on the Python side of an agent.")
         .def(
-            "close", [](Remote& self) { self.client().close_idle(); },
+            "close", [](AgentClient& self) { self.client().close_idle(); },
             "Close the connections that are idle; the next request opens new ones.");
     bind_reading(module, client);
 }

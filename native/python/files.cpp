@@ -56,8 +56,8 @@ nb::tuple as_tuple(const Attributes& all) {
 // What `receive` makes of the body. One that breaks off is asked for once more: if its agent died
 // nobody listens now, and if it lives the shared file system failed it.
 template <typename Receive>
-auto read_whole(Remote& remote, const std::string& address, const FileOrder& order, double deadline,
-                Receive receive) {
+auto read_whole(AgentClient& remote, const std::string& address, const FileOrder& order,
+                double deadline, Receive receive) {
     for (bool again = false;; again = true) {
         auto exchange =
             unlocked([&] { return remote.read(address, order, as_duration(deadline)); });
@@ -79,7 +79,7 @@ auto read_whole(Remote& remote, const std::string& address, const FileOrder& ord
 
 }  // namespace
 
-void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
+void bind_reading(nb::module_& module, nb::class_<AgentClient>& client) {
     module.attr("MOST_ASKED") = OwnerWalk::kMostAsked;
     // The owner of a file follows from this and its path.
     module.attr("FILE_PREFIX") = nb::bytes(kFilePrefix, sizeof kFilePrefix - 1);
@@ -170,7 +170,7 @@ void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
     client
         .def(
             "read",
-            [](Remote& self, const std::string& address, const nb::bytes& root,
+            [](AgentClient& self, const std::string& address, const nb::bytes& root,
                const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
                std::uint64_t largest, std::uint64_t settled_ns, bool stands_in, double deadline) {
                 auto order =
@@ -194,7 +194,7 @@ void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
             "StaleView, unless it `stands_in` for an owner that failed.")
         .def(
             "read_into",
-            [](Remote& self, const std::string& address, const nb::bytes& root,
+            [](AgentClient& self, const std::string& address, const nb::bytes& root,
                const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
                std::uint64_t largest, std::uint64_t settled_ns, bool stands_in, nb::handle out,
                double deadline) {
@@ -214,7 +214,7 @@ void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
             "The same into a buffer; gives the size of the file.")
         .def(
             "attributes",
-            [](Remote& self, const std::string& address, const nb::bytes& root,
+            [](AgentClient& self, const std::string& address, const nb::bytes& root,
                const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
                std::uint64_t largest, std::uint64_t settled_ns, bool stands_in, double deadline) {
                 auto order =
@@ -234,7 +234,7 @@ void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
             "ns.")
         .def(
             "warm",
-            [](Remote& self, const std::string& address, const nb::bytes& root,
+            [](AgentClient& self, const std::string& address, const nb::bytes& root,
                const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
                std::uint64_t largest, std::uint64_t settled_ns, bool stands_in, double deadline) {
                 auto order =
@@ -252,7 +252,7 @@ void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
             "Make the agent read a file and keep it, and send nothing; gives its size.")
         .def(
             "open_file",
-            [](Remote& self, const std::string& address, const nb::bytes& root,
+            [](AgentClient& self, const std::string& address, const nb::bytes& root,
                const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
                std::uint64_t largest, std::uint64_t settled_ns, std::uint8_t on_failure,
                double deadline, std::optional<std::uint32_t> part) {
@@ -281,9 +281,9 @@ void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
             "goes on to the next. The descriptor is the caller's to close.")
         .def(
             "tree",
-            [](Remote& self, const std::string& address, std::uint8_t kind, const nb::bytes& root,
-               const nb::bytes& path, std::uint32_t part, std::uint64_t settled_ns, double patience,
-               double silence) {
+            [](AgentClient& self, const std::string& address, std::uint8_t kind,
+               const nb::bytes& root, const nb::bytes& path, std::uint32_t part,
+               std::uint64_t settled_ns, double deadline, double silence) {
                 if (kind > static_cast<std::uint8_t>(TreeOrder::Kind::Part))
                     raise(Status(Code::BadInput,
                                  std::to_string(kind) + " is no kind of document; use 0, 1 or 2"));
@@ -293,7 +293,7 @@ void bind_reading(nb::module_& module, nb::class_<Remote>& client) {
                                 .part = part,
                                 .settled_ns = settled_ns};
                 auto exchange = unlocked([&] {
-                    return self.tree(address, order, as_duration(patience), as_duration(silence));
+                    return self.tree(address, order, as_duration(deadline), as_duration(silence));
                 });
                 auto all = Attributes::decode(value_or_raise(exchange).meta());
                 nb::tuple attributes = as_tuple(value_or_raise(all));
@@ -363,7 +363,7 @@ void bind_files(nb::class_<Agent>& agent) {
                     bytes += usage.file_bytes;
                 }
                 auto& reads = self.files().counters();
-                auto& opens = self.opening().counters();
+                auto& opens = self.opener().counters();
                 return nb::make_tuple(
                     files, bytes, reads.local + opens.local + opens.fetched, reads.remote.load(),
                     self.files().fill_counters().started.load(), opens.failures.load(),
@@ -376,7 +376,7 @@ void bind_files(nb::class_<Agent>& agent) {
         .def(
             "publish_attributes",
             [](Agent& self, const std::string& path) {
-                raise_unless_ok(self.opening().publish(path));
+                raise_unless_ok(self.opener().publish(path));
             },
             "path"_a,
             "Before start(): keep a file there that tells what the originals are like of the "
@@ -387,14 +387,14 @@ void bind_files(nb::class_<Agent>& agent) {
                std::uint64_t settled_ns) {
                 TreeOrder order{
                     .root = as_string(root), .path = as_string(path), .settled_ns = settled_ns};
-                unlocked([&] { self.warming().start(std::move(order)); });
+                unlocked([&] { self.broadcast().start(std::move(order)); });
             },
             "root"_a, "path"_a, "settled_ns"_a,
             "Bring all below a directory to this node through its trees, in the background.")
         .def(
             "warmed_tree",
             [](Agent& self) {
-                auto now = self.warming().progress();
+                auto now = self.broadcast().progress();
                 return nb::make_tuple(now.found, now.fetched, now.bytes, now.left_out, now.ended);
             },
             nb::sig("def warmed_tree(self) -> tuple[int, int, int, int, bool]"),
@@ -425,8 +425,8 @@ void bind_files(nb::class_<Agent>& agent) {
             "set_files",
             [](Agent& self, std::uint32_t strikes, double avoid, double file_deadline,
                double deadline) {
-                self.opening().set({strikes, as_duration(avoid), as_duration(file_deadline),
-                                    as_duration(deadline)});
+                self.opener().set({strikes, as_duration(avoid), as_duration(file_deadline),
+                                   as_duration(deadline)});
             },
             "strikes"_a, "avoid"_a, "file_deadline"_a, "deadline"_a,
             "How to fetch files of others for programs of this node.\n\n"

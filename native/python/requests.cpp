@@ -43,7 +43,7 @@ struct AsTuple {
             return std::chrono::duration<double>(duration).count();
         };
         return nb::make_tuple("incident", kinds.at(one.kind), text_of(one.what), text_of(one.about),
-                              one.with, seconds(one.waited), seconds(one.patience),
+                              one.with, seconds(one.waited), seconds(one.deadline),
                               one.status.ok() ? "" : name_of(one.status.code()),
                               text_of(one.status.message()), seconds(one.ended.time_since_epoch()),
                               one.left_out);

@@ -10,11 +10,11 @@ namespace holdfast {
 namespace {
 
 constexpr std::size_t kPiece = 256 << 10;
-constexpr auto kMostPatience = std::chrono::seconds(120);
+constexpr auto kMostDeadline = std::chrono::seconds(120);
 
 Duration stall_of(const Header& request) {
-    return std::clamp<Duration>(std::chrono::milliseconds(request.patience_ms),
-                                std::chrono::milliseconds(10), kMostPatience);
+    return std::clamp<Duration>(std::chrono::milliseconds(request.deadline_ms),
+                                std::chrono::milliseconds(10), kMostDeadline);
 }
 
 }  // namespace
@@ -25,10 +25,10 @@ Body::Body(Channel channel, const Header& request, std::string ahead, TimePoint 
       ahead_(std::move(ahead)),
       arrived_(arrived),
       left_(request.body_bytes),
-      patience_(stall_of(request)),
+      deadline_(stall_of(request)),
       // A sender who asked first sends nothing until it is told to.
       at_end_(request.body_bytes == 0 || request.has(kAskFirst)) {
-    patience_.allow(request.body_bytes);
+    deadline_.allow(request.body_bytes);
 }
 
 Status Body::go_on() {
@@ -40,11 +40,11 @@ Status Body::go_on() {
     char head[kHeaderBytes];
     encode_header(header, {}, head);
     at_end_ = false;
-    return channel_.send(head, sizeof head, patience_);
+    return channel_.send(head, sizeof head, deadline_);
 }
 
 Result<std::size_t> Body::receive(char* out, std::size_t most) {
-    if (ahead_.empty()) return channel_.receive(out, most, patience_);
+    if (ahead_.empty()) return channel_.receive(out, most, deadline_);
     std::size_t size = std::min(most, ahead_.size());
     std::memcpy(out, ahead_.data(), size);
     ahead_.erase(0, size);
@@ -55,7 +55,7 @@ Result<std::size_t> Body::read_some(char* out, std::size_t most) {
     auto got = receive(out, std::min<std::uint64_t>(most, left_));
     if (got.ok()) left_ -= *got;
     if (left_ == 0 && !request_.has(kCrcFollows)) at_end_ = true;
-    if (got.ok() && left_ > 0 && Clock::now() >= patience_.end)
+    if (got.ok() && left_ > 0 && Clock::now() >= deadline_.end)
         return Status(Code::DeadlineMissed, "the body came too slowly");
     return got;
 }

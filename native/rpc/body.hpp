@@ -15,7 +15,7 @@ class Body {
 
     std::uint64_t size() const { return request_.body_bytes; }
     std::uint64_t left() const { return left_; }
-    Duration patience() const { return patience_.stall; }
+    Duration deadline() const { return deadline_.stall; }
     // When the request came, which may have waited for a thread since.
     TimePoint arrived() const { return arrived_; }
 
@@ -42,7 +42,7 @@ class Body {
     std::string ahead_;
     TimePoint arrived_;
     std::uint64_t left_;
-    Patience patience_;
+    Deadline deadline_;
     bool at_end_;
 };
 

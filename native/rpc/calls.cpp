@@ -12,7 +12,7 @@ constexpr std::size_t kMostQueued = 1024;
 Calls::Calls() : ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 Result<std::string> Calls::ask(std::string service, std::string method, std::string message,
-                               Duration patience) {
+                               Duration deadline) {
     std::unique_lock lock(mutex_);
     if (closed_) return Status(Code::Unavailable, "the agent is stopping");
     if (queue_.size() >= kMostQueued)
@@ -21,7 +21,7 @@ Result<std::string> Calls::ask(std::string service, std::string method, std::str
     auto& slot = waiting_[id];
     queue_.push_back({id, std::move(service), std::move(method), std::move(message)});
     ::eventfd_write(ready_.get(), 1);
-    bool in_time = answered_.wait_for(lock, patience, [&] { return slot.has_value() || closed_; });
+    bool in_time = answered_.wait_for(lock, deadline, [&] { return slot.has_value() || closed_; });
     Result<std::string> result =
         slot      ? std::move(*slot)
         : in_time ? Result<std::string>(Status(Code::Unavailable, "the agent is stopping"))

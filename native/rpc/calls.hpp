@@ -1,5 +1,5 @@
 // Control messages on their way to the Python side and back.
-// Thread-safe. ask() blocks a pool thread until Python answers or its patience ends; Python waits
+// Thread-safe. ask() blocks a pool thread until Python answers or its deadline ends; Python waits
 // for the descriptor to become readable, takes all calls with next() and answers each once.
 #pragma once
 
@@ -22,7 +22,7 @@ class Calls {
     Calls();
 
     Result<std::string> ask(std::string service, std::string method, std::string message,
-                            Duration patience);
+                            Duration deadline);
 
     // A call of our own that nobody waits for.
     void tell(std::string service, std::string method, std::string message);

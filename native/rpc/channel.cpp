@@ -33,11 +33,11 @@ Status too_late() {
 }
 
 // After a failed call on the socket: try again, or give up with a reason.
-Status after_error(const char* doing, int error, const Patience& patience) {
+Status after_error(const char* doing, int error, const Deadline& deadline) {
     if (error == EINTR) {
         if (interrupted != nullptr && interrupted())
             return Status(Code::HoldfastError, "interrupted by a signal");
-        return Clock::now() < patience.end ? Status() : too_late();
+        return Clock::now() < deadline.end ? Status() : too_late();
     }
     // The socket's own time-out, as long as one stall, has passed without a byte.
     if (error == EAGAIN || error == EWOULDBLOCK || error == EINPROGRESS) return too_late();
@@ -82,7 +82,7 @@ ssize_t receive_with_descriptor(int socket, void* out, std::size_t most, int fla
 
 }  // namespace
 
-// What is left of a patience differs with every request: rounded up a little, it is mostly what the
+// What is left of a deadline differs with every request: rounded up a little, it is mostly what the
 // socket is set to already.
 Status Channel::limit(int option, Duration& set, Duration stall) {
     auto exact = std::chrono::duration_cast<std::chrono::microseconds>(stall).count();
@@ -106,17 +106,17 @@ Result<Channel> Channel::open(const Address& address) {
 }
 
 Status Channel::connect(const Address& address, std::string_view job_key, Duration stall) {
-    Patience patience(stall);
+    Deadline deadline(stall);
     if (Status status = limit(SO_SNDTIMEO, sends_within_, stall); !status.ok()) return status;
     while (::connect(fd(), address.get(), address.size) != 0) {
         if (errno == EISCONN) break;  // the attempt that a signal interrupted went on and succeeded
         if (errno == ECONNREFUSED || errno == ENOENT)
             return Status(Code::Unavailable, "nobody listens there");
-        if (Status status = after_error("connecting", errno == EALREADY ? EAGAIN : errno, patience);
+        if (Status status = after_error("connecting", errno == EALREADY ? EAGAIN : errno, deadline);
             !status.ok())
             return status;
     }
-    return address.is_unix() ? check_peer_uid(fd()) : handshake(job_key, patience.end);
+    return address.is_unix() ? check_peer_uid(fd()) : handshake(job_key, deadline.end);
 }
 
 // If the listener is closed while it is connected to, the kernel may drop the server's half without
@@ -125,7 +125,7 @@ Status Channel::connect(const Address& address, std::string_view job_key, Durati
 Result<std::size_t> Channel::receive_challenge(char* out, const Nonce& ours, TimePoint end) {
     std::size_t sent = 0;
     for (std::size_t got = 0; got < kChallengeBytes;) {
-        Patience moment(std::min<Duration>(kMoment, end - Clock::now()));
+        Deadline moment(std::min<Duration>(kMoment, end - Clock::now()));
         if (sent < ours.size())
             if (Status status = send(&ours[sent++], 1, moment); !status.ok()) return status;
         auto some = receive(out + got, kChallengeBytes - got, moment);
@@ -150,11 +150,11 @@ Status Channel::handshake(std::string_view job_key, TimePoint end) {
     char answer[kAnswerBytes];
     std::memcpy(answer, client.data(), client.size());
     std::memcpy(answer + client.size(), ours.data(), ours.size());
-    Patience patience(end - Clock::now());
-    if (Status status = send(answer + *sent, sizeof answer - *sent, patience); !status.ok())
+    Deadline deadline(end - Clock::now());
+    if (Status status = send(answer + *sent, sizeof answer - *sent, deadline); !status.ok())
         return status;
     Digest theirs;
-    if (Status status = receive_all(theirs.data(), theirs.size(), patience); !status.ok())
+    if (Status status = receive_all(theirs.data(), theirs.size(), deadline); !status.ok())
         return status;
     if (!equal_digests(theirs, server_proof(job_key, *server, client)))
         return Status(
@@ -163,13 +163,13 @@ Status Channel::handshake(std::string_view job_key, TimePoint end) {
     return {};
 }
 
-Status Channel::send(const void* data, std::size_t size, const Patience& patience) {
+Status Channel::send(const void* data, std::size_t size, const Deadline& deadline) {
     iovec part{const_cast<void*>(data), size};
-    return send(&part, 1, patience);
+    return send(&part, 1, deadline);
 }
 
-Status Channel::send(iovec* parts, std::size_t count, const Patience& patience) {
-    if (Status status = limit(SO_SNDTIMEO, sends_within_, patience.stall); !status.ok())
+Status Channel::send(iovec* parts, std::size_t count, const Deadline& deadline) {
+    if (Status status = limit(SO_SNDTIMEO, sends_within_, deadline.stall); !status.ok())
         return status;
     msghdr message{};
     message.msg_iov = parts;
@@ -180,7 +180,7 @@ Status Channel::send(iovec* parts, std::size_t count, const Patience& patience) 
                         ? ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL)
                         : ::send(fd_.get(), first.iov_base, first.iov_len, MSG_NOSIGNAL);
         if (sent < 0) {
-            if (Status status = after_error("sending", errno, patience); !status.ok())
+            if (Status status = after_error("sending", errno, deadline); !status.ok())
                 return status;
             continue;
         }
@@ -193,14 +193,14 @@ Status Channel::send(iovec* parts, std::size_t count, const Patience& patience) 
         if (message.msg_iovlen == 0) break;
         message.msg_iov->iov_base = static_cast<char*>(message.msg_iov->iov_base) + left;
         message.msg_iov->iov_len -= left;
-        if (Clock::now() >= patience.end) return too_late();
+        if (Clock::now() >= deadline.end) return too_late();
     }
     return {};
 }
 
-Result<std::size_t> Channel::receive(void* out, std::size_t most, const Patience& patience,
+Result<std::size_t> Channel::receive(void* out, std::size_t most, const Deadline& deadline,
                                      Fd* passed) {
-    if (Status status = limit(SO_RCVTIMEO, receives_within_, patience.stall); !status.ok())
+    if (Status status = limit(SO_RCVTIMEO, receives_within_, deadline.stall); !status.ok())
         return status;
     Looking looking(looks_for_);
     for (;;) {
@@ -210,18 +210,18 @@ Result<std::size_t> Channel::receive(void* out, std::size_t most, const Patience
         if (got == 0) return Status(Code::Unavailable, "the other side closed the connection");
         if (got > 0) return static_cast<std::size_t>(got);
         if (errno == EAGAIN && looking.goes_on()) continue;
-        if (Status status = after_error("receiving", errno, patience); !status.ok()) return status;
+        if (Status status = after_error("receiving", errno, deadline); !status.ok()) return status;
     }
 }
 
-Status Channel::receive_all(void* out, std::size_t size, const Patience& patience) {
+Status Channel::receive_all(void* out, std::size_t size, const Deadline& deadline) {
     auto* at = static_cast<char*>(out);
     while (size > 0) {
-        auto got = receive(at, size, patience);
+        auto got = receive(at, size, deadline);
         if (!got.ok()) return got.take_status();
         at += *got;
         size -= *got;
-        if (size > 0 && Clock::now() >= patience.end) return too_late();
+        if (size > 0 && Clock::now() >= deadline.end) return too_late();
     }
     return {};
 }

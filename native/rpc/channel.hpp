@@ -1,5 +1,5 @@
 // A blocking connection with deadlines. One thread at a time; every call may block, at most as long
-// as the patience it is given.
+// as the deadline it is given.
 #pragma once
 
 #include <sys/uio.h>
@@ -17,11 +17,11 @@
 namespace holdfast {
 
 // How long to wait: at most `stall` for a sign of life, and until `end` for everything.
-struct Patience {
+struct Deadline {
     Duration stall;
     TimePoint end;
 
-    explicit Patience(Duration longest_silence)
+    explicit Deadline(Duration longest_silence)
         : stall(longest_silence), end(Clock::now() + longest_silence) {}
     // A transfer may take longer than a stall as long as it goes on; 1 MB/s is slow enough, even
     // for one of many that share a disk.
@@ -37,17 +37,17 @@ class Channel {
     // Connects, and proves over TCP that both sides hold the job key.
     Status connect(const Address& address, std::string_view job_key, Duration stall);
 
-    Status send(iovec* parts, std::size_t count, const Patience& patience);
-    Status send(const void* data, std::size_t size, const Patience& patience);
+    Status send(iovec* parts, std::size_t count, const Deadline& deadline);
+    Status send(const void* data, std::size_t size, const Deadline& deadline);
 
     // A thread that is woken takes longer to run than most replies to come. So a receive may look
     // for bytes itself for a moment before it sleeps, as long as no other thread wants its core.
     void look_for(Duration moment) { looks_for_ = moment; }
 
     // At least one byte, at most `most`; a descriptor that comes along goes to `passed`.
-    Result<std::size_t> receive(void* out, std::size_t most, const Patience& patience,
+    Result<std::size_t> receive(void* out, std::size_t most, const Deadline& deadline,
                                 Fd* passed = nullptr);
-    Status receive_all(void* out, std::size_t size, const Patience& patience);
+    Status receive_all(void* out, std::size_t size, const Deadline& deadline);
 
     int fd() const { return fd_.get(); }
     Fd take() && { return std::move(fd_); }

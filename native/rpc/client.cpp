@@ -17,8 +17,8 @@ namespace {
 constexpr std::size_t kIdlePerAddress = 16;
 // Shorter than the server's, so that it is the client who closes a connection first.
 constexpr auto kIdleTime = std::chrono::seconds(30);
-constexpr auto kLeastPatience = std::chrono::milliseconds(1);
-constexpr auto kMostPatience = std::chrono::hours(24);
+constexpr auto kLeastDeadline = std::chrono::milliseconds(1);
+constexpr auto kMostDeadline = std::chrono::hours(24);
 // Pieces of this size are still in the cache when their checksum is taken.
 constexpr std::size_t kPiece = 256 << 10;
 
@@ -152,7 +152,7 @@ void Client::set_live(const std::vector<std::string>& addresses) {
     live_ = std::move(live);
 }
 
-Result<Channel> Client::dial(const std::string& text, Duration patience, bool to_the_dead) {
+Result<Channel> Client::dial(const std::string& text, Duration deadline, bool to_the_dead) {
     auto address = Address::parse(text);
     if (!address.ok()) return address.take_status();
     std::unique_lock lock(mutex_);
@@ -165,7 +165,7 @@ Result<Channel> Client::dial(const std::string& text, Duration patience, bool to
     // Before it connects: a fork or close() in the middle must know of it.
     open_.emplace(channel->fd(), text);
     lock.unlock();
-    if (Status status = channel->connect(*address, job_key_, patience); !status.ok()) {
+    if (Status status = channel->connect(*address, job_key_, deadline); !status.ok()) {
         discard(std::move(*channel));
         return status;
     }
@@ -173,15 +173,15 @@ Result<Channel> Client::dial(const std::string& text, Duration patience, bool to
 }
 
 Result<Exchange> Client::ask(const std::string& address, const Question& question,
-                             Duration patience) {
+                             Duration deadline) {
     // The other side would cut us off for these, without a word.
     if (question.meta.size() > kMaxMeta || question.announced_bytes > kMaxBody)
         return Status(Code::BadInput, "the names in a request have at most " +
                                           std::to_string(kMaxMeta) + " bytes, its body " +
                                           std::to_string(kMaxBody));
-    patience = std::clamp<Duration>(patience, kLeastPatience, kMostPatience);
+    deadline = std::clamp<Duration>(deadline, kLeastDeadline, kMostDeadline);
     if (auto idle = take_idle(address)) {
-        auto exchange = attempt(address, question, patience, std::move(*idle));
+        auto exchange = attempt(address, question, deadline, std::move(*idle));
         // An idle connection may have been closed by an agent that is gone, or gone and back. All
         // operations may be repeated, so a fresh connection decides.
         if (exchange.ok() || exchange.status().code() != Code::Unavailable ||
@@ -189,18 +189,18 @@ Result<Exchange> Client::ask(const std::string& address, const Question& questio
             return exchange;
         forget(address);
     }
-    auto channel = dial(address, question.lives ? std::min(question.silence, patience) : patience,
+    auto channel = dial(address, question.lives ? std::min(question.silence, deadline) : deadline,
                         question.to_the_dead);
     if (!channel.ok()) return channel.take_status().located(address);
-    return attempt(address, question, patience, std::move(*channel));
+    return attempt(address, question, deadline, std::move(*channel));
 }
 
 Result<std::string> Client::ask_text(const std::string& address, const Question& question,
-                                     Duration patience) {
+                                     Duration deadline) {
     if (question.body.size() > kMaxMessage)
         return Status(Code::BadInput, "a message of " + std::to_string(question.body.size()) +
                                           " bytes; the limit is " + std::to_string(kMaxMessage));
-    auto exchange = ask(address, question, patience);
+    auto exchange = ask(address, question, deadline);
     if (!exchange.ok()) return exchange.take_status();
     if (exchange->reply().body_bytes > kMaxMessage)
         return Status(Code::Damaged, "the reply is too long", address);
@@ -210,8 +210,8 @@ Result<std::string> Client::ask_text(const std::string& address, const Question&
 }
 
 Result<Exchange> Client::attempt(const std::string& address, const Question& question,
-                                 Duration patience, Channel channel) {
-    Exchange exchange(this, address, std::move(channel), Patience(patience));
+                                 Duration deadline, Channel channel) {
+    Exchange exchange(this, address, std::move(channel), Deadline(deadline));
     Status status = exchange.send_question(question);
     if (status.ok() && question.meanwhile) question.meanwhile();
     if (status.ok()) status = exchange.read_reply(&question);
@@ -239,16 +239,16 @@ Status Exchange::send_question(const Question& question) {
         header.flags |= question.announced_bytes > 0 ? kCrcFollows : 0;
     else
         header.body_crc = crc32c(0, question.body.data(), question.body.size());
-    header.patience_ms = static_cast<std::uint32_t>(
-        std::chrono::duration_cast<std::chrono::milliseconds>(patience_.stall).count());
+    header.deadline_ms = static_cast<std::uint32_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline_.stall).count());
     wants_descriptor_ = header.has(kDescriptor);
     std::string head(kHeaderBytes + question.meta.size(), '\0');
     encode_header(header, question.meta, head.data());
     question.meta.copy(head.data() + kHeaderBytes, question.meta.size());
     iovec parts[2] = {{head.data(), head.size()},
                       {const_cast<char*>(question.body.data()), question.body.size()}};
-    patience_.allow(header.body_bytes);
-    return channel_.send(parts, question.body.empty() ? 1 : 2, patience_);
+    deadline_.allow(header.body_bytes);
+    return channel_.send(parts, question.body.empty() ? 1 : 2, deadline_);
 }
 
 std::size_t Exchange::Ahead::room() const {
@@ -270,7 +270,7 @@ Result<std::size_t> Exchange::read_some(char* out, std::size_t most) {
         ahead_.at += size;
         return size;
     }
-    return channel_.receive(out, most, patience_);
+    return channel_.receive(out, most, deadline_);
 }
 
 Status Exchange::read_reply(const Question* question) {
@@ -281,12 +281,12 @@ Status Exchange::read_reply(const Question* question) {
     char* bytes = ahead_.bytes();
     auto fetch = [&](std::size_t wanted) -> Status {
         while (ahead_.end < wanted) {
-            Patience wait =
-                watched ? Patience(std::min(question->silence, patience_.stall)) : patience_;
+            Deadline wait =
+                watched ? Deadline(std::min(question->silence, deadline_.stall)) : deadline_;
             auto got = channel_.receive(bytes + ahead_.end, ahead_.room() - ahead_.end, wait,
                                         wants_descriptor_ ? &descriptor_ : nullptr);
             if (!got.ok() && watched && got.status().code() == Code::DeadlineMissed &&
-                Clock::now() < patience_.end && question->lives())
+                Clock::now() < deadline_.end && question->lives())
                 continue;
             if (!got.ok()) return got.take_status();
             ahead_.end += *got;
@@ -320,10 +320,10 @@ Status Exchange::read_reply(const Question* question) {
         return Status(Code::Busy,
                       "this process has too many open files to be passed one; close some");
     // Who answered has what it sends.
-    patience_ =
-        Patience(watched && !question->head_only ? std::min(question->silence, patience_.stall)
-                                                 : patience_.stall);
-    patience_.allow(reply_.body_bytes);
+    deadline_ =
+        Deadline(watched && !question->head_only ? std::min(question->silence, deadline_.stall)
+                                                 : deadline_.stall);
+    deadline_.allow(reply_.body_bytes);
     return {};
 }
 
@@ -363,7 +363,7 @@ Status Exchange::read_body(const Sink& sink) {
     for (std::uint64_t left = reply_.body_bytes; left > 0;) {
         if (ahead_.at == ahead_.end) {
             auto got =
-                channel_.receive(ahead_.bytes(), std::min<std::uint64_t>(kPiece, left), patience_);
+                channel_.receive(ahead_.bytes(), std::min<std::uint64_t>(kPiece, left), deadline_);
             if (!got.ok()) return got.take_status().located(address_);
             ahead_.at = 0;
             ahead_.end = *got;
@@ -381,16 +381,16 @@ Status Exchange::read_body(const Sink& sink) {
 Status Exchange::send_body(const void* data, std::size_t size) {
     // Counted anew for every piece: if we were slow to bring it, that is not the other side's
     // fault.
-    patience_ = Patience(patience_.stall);
-    patience_.allow(size);
-    return channel_.send(data, size, patience_).located(address_);
+    deadline_ = Deadline(deadline_.stall);
+    deadline_.allow(size);
+    return channel_.send(data, size, deadline_).located(address_);
 }
 
 Status Exchange::finish_body(std::uint32_t crc) {
     std::string trailer = MetaWriter().number(crc).take();
-    Status status = channel_.send(trailer.data(), trailer.size(), patience_);
+    Status status = channel_.send(trailer.data(), trailer.size(), deadline_);
     // The last owner has only now begun to store what it received.
-    patience_.end = std::max(patience_.end, Clock::now() + patience_.stall);
+    deadline_.end = std::max(deadline_.end, Clock::now() + deadline_.stall);
     if (status.ok()) status = read_reply();
     return std::move(status).located(address_);
 }

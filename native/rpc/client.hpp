@@ -2,7 +2,7 @@
 //
 // A Client may be used by many threads at once; each request has a connection to itself. After a
 // fork the child starts with an empty pool and leaves the parent's connections alone. Every call
-// may block, at most as long as its patience. An Exchange belongs to one thread and must not
+// may block, at most as long as its deadline. An Exchange belongs to one thread and must not
 // outlive its Client.
 #pragma once
 
@@ -37,10 +37,10 @@ struct Question {
     std::function<void()> meanwhile = {};  // done while the other side works on it
     bool to_the_dead = false;              // also to an agent whose death is agreed: it may be back
     // For answers that may take their time. After each `silence` of the other side it is asked
-    // whether that one lives; if not, the wait ends before the patience does.
+    // whether that one lives; if not, the wait ends before the deadline does.
     Duration silence = {};
     std::function<bool()> lives = {};
-    bool head_only = false;  // the body of the answer may be silent as long as the patience
+    bool head_only = false;  // the body of the answer may be silent as long as the deadline
 };
 
 // One request on one connection, from the first reply to the end of its body.
@@ -65,11 +65,11 @@ class Exchange {
 
   private:
     friend class Client;
-    Exchange(Client* client, std::string address, Channel channel, Patience patience)
+    Exchange(Client* client, std::string address, Channel channel, Deadline deadline)
         : client_(client),
           address_(std::move(address)),
           channel_(std::move(channel)),
-          patience_(patience) {}
+          deadline_(deadline) {}
 
     // What arrived beyond what was asked for so far: small replies come in one piece. Moving it
     // copies what is in it, not its room.
@@ -98,7 +98,7 @@ class Exchange {
     Client* client_;
     std::string address_;
     Channel channel_;
-    Patience patience_;
+    Deadline deadline_;
     Op op_ = Op::Get;            // of the request; the reply must bear both
     std::uint64_t request_ = 0;  // its number
     Header reply_;
@@ -119,11 +119,11 @@ class Client {
 
     // Sends the question and reads the head of the reply. A reply that reports a failure comes back
     // as that failure, with the address where it happened.
-    Result<Exchange> ask(const std::string& address, const Question& question, Duration patience);
+    Result<Exchange> ask(const std::string& address, const Question& question, Duration deadline);
 
     // The same for a reply whose body is held in memory.
     Result<std::string> ask_text(const std::string& address, const Question& question,
-                                 Duration patience);
+                                 Duration deadline);
 
     // Who lives. Whoever did before and does not any more is dead: what was asked of it ends as
     // Unavailable, however long its sockets stay open, and so does what is asked of it from now on.
@@ -144,8 +144,8 @@ class Client {
     struct ForkGuard;
 
     Result<Exchange> attempt(const std::string& address, const Question& question,
-                             Duration patience, Channel channel);
-    Result<Channel> dial(const std::string& address, Duration patience, bool to_the_dead);
+                             Duration deadline, Channel channel);
+    Result<Channel> dial(const std::string& address, Duration deadline, bool to_the_dead);
     void give_back(const std::string& address, Channel channel);
     void discard(Channel channel);
     std::optional<Channel> take_idle(const std::string& address);

@@ -47,12 +47,12 @@ struct Incident {  // for the story; rpc/incidents.hpp
     static constexpr std::size_t kKinds = 4;
 
     Kind kind = Waited;
-    std::string what;   // was asked for, or the tier
-    std::string about;  // key or path
-    std::string with;   // address of another agent, if it was one
-    Status status;      // how it ended, or why
+    std::string what;    // was asked for, or the tier
+    std::string about;   // key or path
+    std::string with{};  // address of another agent, if it was one
+    Status status;       // how it ended, or why
     Duration waited{};
-    Duration patience{};
+    Duration deadline{};
     BootTime ended{};
     std::uint64_t left_out = 0;  // of the same kind, before this one
 };

@@ -45,7 +45,7 @@ void encode_header(Header header, std::string_view meta, char* out) {
     put(out, 16, header.request);
     put(out, 24, header.body_bytes);
     put(out, 32, header.body_crc);
-    put(out, 36, header.patience_ms);
+    put(out, 36, header.deadline_ms);
     put(out, kHeadCrcAt, head_crc(out, meta));
     put(out, 44, std::uint32_t{0});
 }
@@ -71,7 +71,7 @@ Result<Header> decode_header(const char* in) {
     header.request = take<std::uint64_t>(in, 16);
     header.body_bytes = take<std::uint64_t>(in, 24);
     header.body_crc = take<std::uint32_t>(in, 32);
-    header.patience_ms = take<std::uint32_t>(in, 36);
+    header.deadline_ms = take<std::uint32_t>(in, 36);
     if (header.flags & ~kAllFlags) return malformed("unknown flags");
     if (header.meta_bytes > kMaxMeta)
         return malformed("meta of " + std::to_string(header.meta_bytes) + " bytes");

@@ -3,7 +3,7 @@
 //      0 magic u32 | 4 version u8 | 5 operation u8 | 6 flags u16
 //      8 status u16 | 10 zero u16 | 12 meta bytes u32
 //     16 request u64 | 24 body bytes u64
-//     32 body CRC-32C u32 | 36 patience in ms u32 | 40 CRC-32C of header and meta u32 | 44 zero u32
+//     32 body CRC-32C u32 | 36 deadline in ms u32 | 40 CRC-32C of header and meta u32 | 44 zero u32
 //
 // All numbers are little-endian. With kCrcFollows the checksum of the body comes in four bytes
 // after it and the header's field is zero. Pure functions: no I/O, no allocation beyond what is
@@ -63,7 +63,7 @@ struct Header {
     std::uint64_t request = 0;
     std::uint64_t body_bytes = 0;
     std::uint32_t body_crc = 0;
-    std::uint32_t patience_ms = 0;  // how long the sender waits for a sign of life
+    std::uint32_t deadline_ms = 0;  // how long the sender waits for a sign of life
 
     bool has(Flag flag) const { return (flags & flag) != 0; }
 };

@@ -31,7 +31,7 @@ void Wait::tell(event::Incident::Kind kind, const Status& status, Duration waite
                      .with = std::string(with_.empty() ? std::string_view(status.at()) : with_),
                      .status = status,
                      .waited = waited,
-                     .patience = patience_});
+                     .deadline = deadline_});
 }
 
 }  // namespace holdfast

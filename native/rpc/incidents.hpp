@@ -43,18 +43,18 @@ class Incidents {
 // One request, from its beginning to its end. The texts must outlive it.
 class Wait {
   public:
-    // A quarter of its patience is long for a request, and so is this.
+    // A quarter of its deadline is long for a request, and so is this.
     static constexpr auto kLong = std::chrono::seconds(1);
 
     // What was asked for ("open", "put"), about which key or path, and of which address; an empty
     // one is us.
     Wait(Incidents& incidents, std::string_view what, std::string_view about, std::string_view with,
-         Duration patience, TimePoint began = Clock::now())
+         Duration deadline, TimePoint began = Clock::now())
         : incidents_(incidents),
           what_(what),
           about_(about),
           with_(with),
-          patience_(patience),
+          deadline_(deadline),
           began_(began) {}
 
     template <typename T>
@@ -68,7 +68,7 @@ class Wait {
     void ended(const Status& status, std::uint64_t bytes = 0) {
         Duration waited = Clock::now() - began_;
         bool late =
-            waited >= std::min<Duration>(patience_ / 4, kLong) + std::chrono::microseconds(bytes);
+            waited >= std::min<Duration>(deadline_ / 4, kLong) + std::chrono::microseconds(bytes);
         if (late || (with_.empty() && is_refusal(status)))
             tell(late ? event::Incident::Waited : event::Incident::Refused, status, waited);
     }
@@ -80,7 +80,7 @@ class Wait {
 
     Incidents& incidents_;
     const std::string_view what_, about_, with_;
-    const Duration patience_;
+    const Duration deadline_;
     const TimePoint began_;
 };
 

@@ -43,9 +43,9 @@ class Agent {
     Events& events() { return events_; }
     const Operations& operations() const { return operations_; }
     Files& files() { return operations_.files(); }
-    Opening& opening() { return operations_.opening(); }
+    FileOpener& opener() { return operations_.opener(); }
     Tree& tree() { return operations_.tree(); }
-    Warming& warming() { return operations_.warming(); }
+    Broadcast& broadcast() { return operations_.broadcast(); }
     // Readable when Python has something to take: calls or events.
     int fd() const { return ready_.get(); }
 
@@ -67,7 +67,7 @@ class Agent {
     void stop() {
         calls_.close();
         peers_.close();
-        operations_.warming().stop();
+        operations_.broadcast().stop();
         server_.stop();
     }
 

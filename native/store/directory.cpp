@@ -23,14 +23,14 @@ constexpr std::uint64_t kFillsLargePages = 32 << 10;
 
 }  // namespace
 
-Result<TierDirectory> TierDirectory::make(const std::string& path, bool large_pages) {
+Result<TierDirectory> TierDirectory::make(const std::string& path, bool huge_pages) {
     if (::mkdir(path.c_str(), 0700) != 0)
         return system_failure(errno == EEXIST ? Code::HoldfastError : Code::BadInput,
                               "cannot make the tier directory " + path, errno);
     Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     if (!fd) return system_failure(Code::HoldfastError, "cannot open " + path, errno);
     TierDirectory made(path, std::move(fd));
-    if (large_pages)
+    if (huge_pages)
         if (Status status = made.add_large(); !status.ok())
             log_warning(path + " has small pages only: " + status.message());
     return made;

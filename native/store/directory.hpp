@@ -17,8 +17,8 @@ namespace holdfast {
 class TierDirectory {
   public:
     // Makes the directory, mode 0700; it must not exist, since nobody else's files may appear in
-    // it. `large_pages`: if it lies on a tmpfs.
-    static Result<TierDirectory> make(const std::string& path, bool large_pages = false);
+    // it. `huge_pages`: if it lies on a tmpfs.
+    static Result<TierDirectory> make(const std::string& path, bool huge_pages = false);
     TierDirectory(TierDirectory&& other) noexcept;
     ~TierDirectory();  // removes the directory and what is in it
 

@@ -24,7 +24,7 @@ std::variant<Answer, Blocking> Operations::handle(Request request) {
         case Op::Attributes:
             return files_->attributes(request);
         case Op::Leave:
-            return opening_->leave(request);
+            return opener_->leave(request);
         case Op::Warm:
             return files_->warm(request);
         case Op::Pull:
@@ -44,7 +44,7 @@ std::variant<Answer, Blocking> Operations::handle(Request request) {
         case Op::Pin:
             return about_key(request);
         case Op::Open:
-            return opening_->handle(request);
+            return opener_->handle(request);
         case Op::Tree:
             return tree_->handle(request);
     }
@@ -68,7 +68,7 @@ Operations::Outcome Operations::pull(Request& request) {
     auto message = PullMessage::decode(request.meta);
     if (!message.ok()) return Answer(message.take_status());
     return Blocking{lane::kPull, [this, message = *message](Body& body) -> Answer {
-                        auto object = pull_here(message, body.patience());
+                        auto object = pull_here(message, body.deadline());
                         if (!object.ok()) return object.take_status();
                         Answer answer;
                         answer.meta = info(**object).encode();
@@ -76,14 +76,14 @@ Operations::Outcome Operations::pull(Request& request) {
                     }};
 }
 
-Result<ObjectPtr> Operations::pull_here(const PullMessage& message, Duration patience) {
+Result<ObjectPtr> Operations::pull_here(const PullMessage& message, Duration deadline) {
     if (ObjectPtr object = store_.find(message.key))
-        return compare_there(object, message, patience);
+        return compare_there(object, message, deadline);
     if (Status gone = store_.absent(message.key); gone.code() == Code::Dropped) return gone;
-    Wait wait(incidents_, "pull", message.key, message.from, patience);
+    Wait wait(incidents_, "pull", message.key, message.from, deadline);
     auto exchange = peers_.ask(
         message.from, {.op = Op::Get, .meta = GetMessage{message.key}.encode(), .in_pieces = true},
-        patience);
+        deadline);
     if (!exchange.ok()) {
         wait.ended(exchange);
         return exchange.take_status();
@@ -108,7 +108,7 @@ Result<ObjectPtr> Operations::pull_here(const PullMessage& message, Duration pat
         if (status.code() == Code::Damaged)
             (void)peers_.ask(message.from,
                              {.op = Op::Verify, .meta = KeyMessage{message.key}.encode()},
-                             patience);
+                             deadline);
         return status;
     }
     auto object = writer->commit(exchange->reply().body_crc);
@@ -123,9 +123,9 @@ Result<ObjectPtr> Operations::pull_here(const PullMessage& message, Duration pat
 
 // We have it already: are we right about it, and do the others want more copies than we know of?
 Result<ObjectPtr> Operations::compare_there(const ObjectPtr& object, const PullMessage& message,
-                                            Duration patience) {
+                                            Duration deadline) {
     auto exchange = peers_.ask(
-        message.from, {.op = Op::Stat, .meta = KeyMessage{message.key}.encode()}, patience);
+        message.from, {.op = Op::Stat, .meta = KeyMessage{message.key}.encode()}, deadline);
     if (!exchange.ok()) return exchange.take_status();
     auto theirs = ObjectInfo::decode(exchange->meta());
     if (!theirs.ok()) return theirs.take_status();
@@ -168,8 +168,8 @@ Answer Operations::about_key(const Request& request) {
     if (request.header.op == Op::Drop) {
         auto message = DropMessage::decode(request.meta);
         if (!message.ok()) return message.take_status();
-        auto patience = std::chrono::milliseconds(request.header.patience_ms);
-        Wait wait(incidents_, "drop", message->key, "", patience);
+        auto deadline = std::chrono::milliseconds(request.header.deadline_ms);
+        Wait wait(incidents_, "drop", message->key, "", deadline);
         Status status = drop(*message);
         wait.ended(status);
         return status;
@@ -212,9 +212,9 @@ Operations::Outcome Operations::call(Request& request) {
             auto text = body.read_message();
             if (!text.ok()) return text.take_status();
             if (!message.ok()) return message.status();
-            Wait wait(incidents_, "call", message->service, "", body.patience(), body.arrived());
+            Wait wait(incidents_, "call", message->service, "", body.deadline(), body.arrived());
             auto result =
-                calls_.ask(message->service, message->method, std::move(*text), body.patience());
+                calls_.ask(message->service, message->method, std::move(*text), body.deadline());
             wait.ended(result);
             if (!result.ok()) return result.take_status();
             auto reply = std::make_shared<const std::string>(std::move(*result));
@@ -238,11 +238,11 @@ Operations::Outcome Operations::probe(Request& request) {
     return Blocking{lane::kRelay, [this, message = std::move(*message)](Body& body) -> Answer {
                         ProbeMessage direct = message;
                         direct.target.clear();
-                        // Whoever asked us must hear our answer before its own patience ends.
+                        // Whoever asked us must hear our answer before its own deadline ends.
                         auto exchange = peers_.ask(
                             message.target,
                             {.op = Op::Probe, .meta = direct.encode(), .to_the_dead = true},
-                            body.patience() * 3 / 4);
+                            body.deadline() * 3 / 4);
                         if (!exchange.ok()) return exchange.take_status();
                         Answer relayed;
                         relayed.meta = exchange->meta();

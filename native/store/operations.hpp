@@ -3,10 +3,10 @@
 // what must block goes to the pool's lanes.
 #pragma once
 
+#include "files/broadcast.hpp"
+#include "files/file_opener.hpp"
 #include "files/files.hpp"
-#include "files/opening.hpp"
 #include "files/tree.hpp"
-#include "files/warming.hpp"
 #include "rpc/calls.hpp"
 #include "rpc/client.hpp"
 #include "rpc/handler.hpp"
@@ -38,21 +38,21 @@ class Operations : public Handler {
         files_.emplace(store_, presence_, incidents_, pool);
         files_->watch_refreshes(
             [this](const std::string& path) { calls_.tell("files", "refreshed", path); });
-        opening_.emplace(store_, *files_, peers_, presence_, events_, incidents_);
+        opener_.emplace(store_, *files_, peers_, presence_, events_, incidents_);
         tree_.emplace(store_, *files_, peers_, presence_, events_, incidents_);
-        warming_.emplace(*tree_);
+        broadcast_.emplace(*tree_);
     }
 
     std::variant<Answer, Blocking> handle(Request request) override;
 
     // May block. Copies an object from another agent, unless it is here already.
-    Result<ObjectPtr> pull_here(const PullMessage& message, Duration patience);
+    Result<ObjectPtr> pull_here(const PullMessage& message, Duration deadline);
 
     const OperationCounters& counters() const { return counters_; }
     Files& files() { return *files_; }
-    Opening& opening() { return *opening_; }
+    FileOpener& opener() { return *opener_; }
     Tree& tree() { return *tree_; }
-    Warming& warming() { return *warming_; }
+    Broadcast& broadcast() { return *broadcast_; }
 
   private:
     using Outcome = std::variant<Answer, Blocking>;
@@ -71,7 +71,7 @@ class Operations : public Handler {
     Answer serve_heap(const ObjectPtr& object, const GetMessage& message);
     Outcome pull(Request& request);
     Result<ObjectPtr> compare_there(const ObjectPtr& object, const PullMessage& message,
-                                    Duration patience);
+                                    Duration deadline);
     Answer list(const Request& request);
     Answer about_key(const Request& request);
     Outcome call(Request& request);
@@ -87,9 +87,9 @@ class Operations : public Handler {
     Events& events_;
     Incidents& incidents_;
     std::optional<Files> files_;
-    std::optional<Opening> opening_;
+    std::optional<FileOpener> opener_;
     std::optional<Tree> tree_;
-    std::optional<Warming> warming_;
+    std::optional<Broadcast> broadcast_;
     OperationCounters counters_;
 };
 

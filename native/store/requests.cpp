@@ -50,14 +50,14 @@ void Requests::start(std::size_t lane, std::uint64_t ticket, Work work) {
 }
 
 void Requests::probe(std::uint64_t ticket, const std::string& address, const std::string& via,
-                     std::string news, std::uint64_t member, Duration patience) {
+                     std::string news, std::uint64_t member, Duration deadline) {
     ProbeMessage message{presence_.self(), member, presence_.identity(), {}, std::move(news)};
     if (!via.empty()) message.target = address;
     start(lane::kProbe, ticket,
-          [this, ticket, patience, to = via.empty() ? address : via,
+          [this, ticket, deadline, to = via.empty() ? address : via,
            meta = message.encode()]() -> Result<Event> {
               auto exchange =
-                  peers_.ask(to, {.op = Op::Probe, .meta = meta, .to_the_dead = true}, patience);
+                  peers_.ask(to, {.op = Op::Probe, .meta = meta, .to_the_dead = true}, deadline);
               if (!exchange.ok()) return exchange.take_status();
               auto reply = ProbeReply::decode(exchange->meta());
               if (!reply.ok()) return reply.take_status();
@@ -69,25 +69,25 @@ void Requests::probe(std::uint64_t ticket, const std::string& address, const std
 }
 
 void Requests::ask(std::uint64_t ticket, std::string address, const CallMessage& message,
-                   std::string body, Duration patience) {
+                   std::string body, Duration deadline) {
     start(lane::kAsk, ticket,
-          [this, ticket, patience, address = std::move(address), meta = message.encode(),
+          [this, ticket, deadline, address = std::move(address), meta = message.encode(),
            service = message.service, body = std::move(body)]() -> Result<Event> {
-              Wait wait(incidents_, "ask", service, address, patience);
+              Wait wait(incidents_, "ask", service, address, deadline);
               auto text = peers_.ask_text(
                   address, {.op = Op::Call, .meta = meta, .body = body, .to_the_dead = true},
-                  patience);
+                  deadline);
               wait.ended(text);
               if (!text.ok()) return text.take_status();
               return Event(event::Reply{ticket, std::move(*text)});
           });
 }
 
-void Requests::pull(std::uint64_t ticket, PullMessage message, Duration patience) {
+void Requests::pull(std::uint64_t ticket, PullMessage message, Duration deadline) {
     start(lane::kPull, ticket,
-          [this, ticket, patience, message = std::move(message)]() -> Result<Event> {
+          [this, ticket, deadline, message = std::move(message)]() -> Result<Event> {
               give_way();
-              auto object = operations_.pull_here(message, patience);
+              auto object = operations_.pull_here(message, deadline);
               if (!object.ok()) return object.take_status();
               return Event(event::Pulled{ticket, (*object)->size});
           });

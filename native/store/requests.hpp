@@ -30,10 +30,10 @@ class Requests {
 
     // Straight, or with `via` through the agent there. `member` is who must answer; 0: anybody.
     void probe(std::uint64_t ticket, const std::string& address, const std::string& via,
-               std::string news, std::uint64_t member, Duration patience);
+               std::string news, std::uint64_t member, Duration deadline);
     void ask(std::uint64_t ticket, std::string address, const CallMessage& message,
-             std::string body, Duration patience);
-    void pull(std::uint64_t ticket, PullMessage message, Duration patience);
+             std::string body, Duration deadline);
+    void pull(std::uint64_t ticket, PullMessage message, Duration deadline);
 
   private:
     class Pending;

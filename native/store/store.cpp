@@ -37,7 +37,7 @@ Status taken(const std::string& key) {
 Result<std::unique_ptr<Store>> Store::open(const std::array<TierOptions, kTiers>& tiers) {
     std::unique_ptr<Store> store(new Store);
     for (std::size_t i = 0; i < kTiers; ++i) {
-        auto directory = TierDirectory::make(tiers[i].directory, tiers[i].large_pages);
+        auto directory = TierDirectory::make(tiers[i].directory, tiers[i].huge_pages);
         if (!directory.ok())
             return Status(directory.status().code(),
                           directory.status().message() + "; set another " + kTierNames[i] + "_dir");

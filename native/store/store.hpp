@@ -39,7 +39,7 @@ namespace holdfast {
 struct TierOptions {
     std::string directory;
     std::uint64_t capacity = 0;
-    bool large_pages = false;
+    bool huge_pages = false;
 };
 
 struct Usage {

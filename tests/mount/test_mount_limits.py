@@ -21,7 +21,7 @@ from holdfast.files import mounting
 READERS = 60
 #: Threads of the process that do not answer the kernel.
 OTHERS = 5
-#: The most that answer it, as native/mount/serving.cpp has it.
+#: The most that answer it, as native/mount/workers.cpp has it.
 THREADS = 400
 
 

@@ -21,7 +21,7 @@ Status dial(const std::string& text, const std::string& key) {
     REQUIRE(address.ok());
     auto channel = Channel::open(*address);
     REQUIRE(channel.ok());
-    return channel->connect(*address, key, kPatience);
+    return channel->connect(*address, key, kDeadline);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ TEST_CASE("a call is handed over, answered and forgotten") {
         CHECK_FALSE(calls.next().has_value());
         CHECK_FALSE(readable(calls.fd()));
     });
-    auto answer = calls.ask("service", "method", "there and", kPatience);
+    auto answer = calls.ask("service", "method", "there and", kDeadline);
     REQUIRE(answer.ok());
     CHECK(*answer == "there and back");
     python.join();
@@ -45,7 +45,7 @@ TEST_CASE("an answer can be a failure") {
         eventually([&] { return readable(calls.fd()); });
         calls.answer(calls.next()->id, Status(Code::BadInput, "no such method"));
     });
-    auto answer = calls.ask("service", "method", "", kPatience);
+    auto answer = calls.ask("service", "method", "", kDeadline);
     CHECK(answer.status().code() == Code::BadInput);
     python.join();
 }
@@ -65,9 +65,9 @@ TEST_CASE("closing fails what waits and what comes") {
         eventually([&] { return readable(calls.fd()); });
         calls.close();
     });
-    CHECK(calls.ask("service", "method", "", kPatience).status().code() == Code::Unavailable);
+    CHECK(calls.ask("service", "method", "", kDeadline).status().code() == Code::Unavailable);
     closer.join();
-    CHECK(calls.ask("service", "method", "", kPatience).status().code() == Code::Unavailable);
+    CHECK(calls.ask("service", "method", "", kDeadline).status().code() == Code::Unavailable);
 }
 
 TEST_CASE("rule 11: a message that does not match its checksum reaches nobody") {
@@ -77,7 +77,7 @@ TEST_CASE("rule 11: a message that does not match its checksum reaches nobody") 
     Header header{.op = Op::Call};
     header.body_bytes = message.size();
     header.body_crc = crc32c(0, message.data(), message.size());
-    header.patience_ms = 20'000;
+    header.deadline_ms = 20'000;
     std::string bad = message;
     bad[3] ^= 1;
     send_all(fd.get(), frame(header, meta, bad));

@@ -8,7 +8,7 @@ using namespace holdfast;
 namespace {
 
 void learn(Catalog& catalog, const std::string& path, std::uint64_t inode = 1) {
-    catalog.learn(path, {.inode = inode}, catalog.time());
+    catalog.learn(path, {.inode = inode}, catalog.epoch());
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ TEST_CASE("a refresh forgets a path and all below it, and nothing beside it") {
 
 TEST_CASE("what was seen before a refresh is not learnt after it") {
     Catalog catalog;
-    auto before = catalog.time();
+    auto before = catalog.epoch();
     catalog.refresh("/a");
     catalog.learn("/a", {.inode = 1}, before);
     CHECK_FALSE(catalog.find("/a"));
@@ -42,7 +42,7 @@ TEST_CASE("after a distrust everything must be learnt again") {
     Catalog catalog;
     learn(catalog, "/a");
     learn(catalog, "/b");
-    auto before = catalog.time();
+    auto before = catalog.epoch();
     catalog.distrust();
     CHECK_FALSE(catalog.find("/a"));
     catalog.learn("/a", {.inode = 1}, before);
@@ -65,14 +65,14 @@ TEST_CASE("a full catalog lets one path go for each new one, never the new one a
 
 TEST_CASE("what links lead to is distrusted without the rest") {
     Catalog catalog;
-    catalog.learn("/direct", {.direct = true}, catalog.time());
-    catalog.learn("/linked", {}, catalog.time());
-    auto before = catalog.time();
+    catalog.learn("/direct", {.direct = true}, catalog.epoch());
+    catalog.learn("/linked", {}, catalog.epoch());
+    auto before = catalog.epoch();
     catalog.distrust_links();
     CHECK(catalog.find("/direct"));
     CHECK_FALSE(catalog.find("/linked"));
     catalog.learn("/linked", {}, before);  // looked at before
     CHECK_FALSE(catalog.find("/linked"));
-    catalog.learn("/linked", {}, catalog.time());
+    catalog.learn("/linked", {}, catalog.epoch());
     CHECK(catalog.find("/linked"));
 }

@@ -31,7 +31,7 @@ struct SlowPut {
         Header header{.op = Op::Put,
                       .flags = kAskFirst | kCrcFollows,
                       .body_bytes = size,
-                      .patience_ms = 5000};
+                      .deadline_ms = 5000};
         send_all(fd.get(), frame(header, message.encode()));
         auto reply = decode_header(receive_some(fd.get(), kHeaderBytes).data());
         REQUIRE(reply.ok());
@@ -45,7 +45,7 @@ struct SlowPut {
 TEST_CASE("two and three owners all hold what was acknowledged") {
     Node a, b, c;
     agree({&a, &b, &c});
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     for (std::size_t size : {0u, 1u, 1000u, 65'535u, 65'536u, 65'537u, 1'000'000u}) {
         for (Tier tier : {Tier::Memory, Tier::Disk}) {
             std::string stem = std::to_string(size) + (tier == Tier::Disk ? "disk" : "memory");
@@ -53,7 +53,7 @@ TEST_CASE("two and three owners all hold what was acknowledged") {
             std::string three = key_of({&b, &a, &c}, stem), two = key_of({&c, &a}, stem);
             REQUIRE(remote
                         .put({b.tcp, a.local, c.tcp}, {b.number, a.number, c.number}, three, bytes,
-                             tier, kPatience)
+                             tier, kDeadline)
                         .ok());
             CHECK(put(remote, {&b, &a, &c}, three, bytes, tier).ok());  // again
             REQUIRE(put(remote, {&c, &a}, two, bytes, tier).ok());
@@ -72,7 +72,7 @@ TEST_CASE("two and three owners all hold what was acknowledged") {
 TEST_CASE("other bytes under a taken key reach no owner behind the one that has it") {
     Node a, b;
     agree({&a, &b});
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     for (std::size_t size : {std::size_t{1000}, std::size_t{2'000'000}}) {
         std::string bytes = random_bytes(size, 1), other = bytes;
         other.back() ^= 1;
@@ -96,11 +96,11 @@ TEST_CASE("an owner that is gone or full is named") {
     std::string address = gone->tcp;
     std::uint64_t number = gone->number;
     gone.reset();
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     for (std::size_t size : {std::size_t{50'000}, std::size_t{2'000'000}}) {
         std::string bytes = random_bytes(size, 1);
         Status status = remote.put({a.tcp, b.tcp, address}, {a.number, b.number, number}, lost,
-                                   bytes, Tier::Memory, kPatience);
+                                   bytes, Tier::Memory, kDeadline);
         CHECK(status.code() == Code::Unavailable);
         CHECK(status.at() == address);
         CHECK(a.store().find(lost) == nullptr);
@@ -151,7 +151,7 @@ TEST_CASE("a sender that dies in the middle leaves nothing reserved anywhere") {
         CHECK(settled(*node));
         CHECK(files_in(node->tier(Tier::Memory)) == 0);
     }
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     CHECK(put(remote, {&a, &b, &c}, key, "bytes").ok());
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("chains in opposite directions do not block each other") {
     std::vector<std::thread> threads;
     agree({&a, &b, &c});
     const std::vector<Node*> ways[] = {{&a, &b, &c}, {&c, &b, &a}, {&b, &a}, {&a, &b}};
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     // More than a lane has threads, so that every lane is in demand everywhere.
     for (int t = 0; t < 40; ++t) {
         threads.emplace_back([&, t] {

@@ -54,7 +54,7 @@ Result<std::string> read_with(Node& node, const FileOrder& order,
                               const std::function<void()>& change) {
     std::optional<Result<std::string>> got;
     auto ask = [&] {
-        Remote remote(kKey);
+        AgentClient remote(kKey);
         got = read(remote, node.tcp, order);
     };
     change_while(node, ask, change);
@@ -76,7 +76,7 @@ TEST_CASE(
         CHECK_FALSE(got.ok());
         CHECK(has_no_copy(node, order));
         CHECK_FALSE(node.agent().files().catalog().find(order.path));
-        Remote remote(kKey);
+        AgentClient remote(kKey);
         CHECK(*read(remote, node.tcp, order) == fresh);
     }
 }
@@ -90,12 +90,12 @@ TEST_CASE("a program is passed no file that changed while it was read") {
     std::string fresh = random_bytes(kSize, 3);
     for (Node* node : {&owner, &other}) {
         write_file(order.path, random_bytes(kSize, 1));
-        Remote remote(kKey);
+        AgentClient remote(kKey);
         std::optional<Result<Exchange>> got;
         change_while(
             owner,
             [&] {
-                got.emplace(remote.open_file(node->local, {OnFailure::Recache, order}, kPatience));
+                got.emplace(remote.open_file(node->local, {OnFailure::Recache, order}, kDeadline));
             },
             [&] { write_file(order.path, fresh); });
         if (node == &owner) {
@@ -104,7 +104,7 @@ TEST_CASE("a program is passed no file that changed while it was read") {
             REQUIRE(got->ok());
             CHECK(all_of((*got)->take_descriptor()) == fresh);
         }
-        CHECK(other.agent().opening().counters().failures == 0);
+        CHECK(other.agent().opener().counters().failures == 0);
     }
 }
 
@@ -116,7 +116,7 @@ TEST_CASE("a file that becomes shorter while it is read fails its readers and is
     auto got = read_with(node, order, [&] { REQUIRE(::truncate(order.path.c_str(), 1000) == 0); });
     CHECK_FALSE(got.ok());
     CHECK(has_no_copy(node, order));
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     CHECK(read(remote, node.tcp, order)->size() == 1000);
 }
 

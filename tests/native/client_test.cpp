@@ -29,7 +29,7 @@ std::set<std::string> sockets() {
 
 TEST_CASE("many threads share a client") {
     Node node;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::atomic<int> wrong{0};
     std::vector<std::thread> threads;
     for (int t = 0; t < 8; ++t) {
@@ -39,7 +39,7 @@ TEST_CASE("many threads share a client") {
                 std::string bytes = random_bytes(static_cast<std::size_t>(1 + i * 5000),
                                                  static_cast<std::uint64_t>(t));
                 const std::string& address = i % 2 == 0 ? node.local : node.tcp;
-                if (!remote.put({address}, {node.number}, key, bytes, Tier::Memory, kPatience).ok())
+                if (!remote.put({address}, {node.number}, key, bytes, Tier::Memory, kDeadline).ok())
                     ++wrong;
                 auto got = get(remote, address, {key});
                 if (!got.ok() || *got != bytes) ++wrong;
@@ -54,12 +54,12 @@ TEST_CASE("many threads share a client") {
 
 TEST_CASE("a forked child works, shares no connection, and leaves the parent alone") {
     Node node;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::string bytes = random_bytes(100'000, 1);
-    REQUIRE(remote.put({node.tcp}, {node.number}, "key", bytes, Tier::Memory, kPatience).ok());
+    REQUIRE(remote.put({node.tcp}, {node.number}, "key", bytes, Tier::Memory, kDeadline).ok());
     REQUIRE(get(remote, node.local, {"key"}).ok());
     // A request in the middle of its body: the child must close its copy of that, too.
-    auto half_read = remote.get(node.tcp, {"key"}, false, kPatience);
+    auto half_read = remote.get(node.tcp, {"key"}, false, kDeadline);
     REQUIRE(half_read.ok());
     auto connections = node.agent().server().traffic().connections.load();
     CHECK(connections == 2);
@@ -85,9 +85,9 @@ TEST_CASE("a forked child works, shares no connection, and leaves the parent alo
 
 TEST_CASE("forks while other threads ask do no harm") {
     Node node;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::string bytes = random_bytes(50'000, 1);
-    REQUIRE(remote.put({node.local}, {node.number}, "key", bytes, Tier::Memory, kPatience).ok());
+    REQUIRE(remote.put({node.local}, {node.number}, "key", bytes, Tier::Memory, kDeadline).ok());
     std::atomic<bool> done{false};
     std::atomic<int> wrong{0};
     std::vector<std::thread> threads;
@@ -108,49 +108,49 @@ TEST_CASE("forks while other threads ask do no harm") {
 
 TEST_CASE("a request after the agent was replaced goes to the new one") {
     auto first = std::make_unique<Node>();
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::string address = first->tcp;
-    REQUIRE(remote.put({address}, {first->number}, "key", "old", Tier::Memory, kPatience).ok());
+    REQUIRE(remote.put({address}, {first->number}, "key", "old", Tier::Memory, kDeadline).ok());
     REQUIRE(get(remote, address, {"key"}).ok());
     first.reset();
     CHECK(get(remote, address, {"key"}).status().code() == Code::Unavailable);
     Node second(1 << 20, 1 << 20, address);
     CHECK(get(remote, address, {"key"}).status().code() == Code::NotFound);
-    CHECK(remote.put({address}, {second.number}, "key", "new", Tier::Memory, kPatience).ok());
+    CHECK(remote.put({address}, {second.number}, "key", "new", Tier::Memory, kDeadline).ok());
 }
 
 TEST_CASE("no descriptor is lost, whatever becomes of a request") {
     Node node;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::string bytes = random_bytes(300'000, 1);
-    REQUIRE(remote.put({node.local}, {node.number}, "key", bytes, Tier::Memory, kPatience).ok());
+    REQUIRE(remote.put({node.local}, {node.number}, "key", bytes, Tier::Memory, kDeadline).ok());
     auto before = open_descriptors();
     for (int i = 0; i < 20; ++i) {
         {
-            auto unread = remote.get(node.local, {"key"}, false, kPatience);
+            auto unread = remote.get(node.local, {"key"}, false, kDeadline);
             CHECK(unread.ok());
         }
-        auto passed = remote.get(node.local, {"key"}, true, kPatience);
+        auto passed = remote.get(node.local, {"key"}, true, kDeadline);
         REQUIRE(passed.ok());
         CHECK(passed->take_descriptor());
-        CHECK(remote.get(node.local, {"none"}, true, kPatience).status().code() == Code::NotFound);
+        CHECK(remote.get(node.local, {"none"}, true, kDeadline).status().code() == Code::NotFound);
     }
     CHECK(eventually([&] { return open_descriptors() <= before + 2; }));
 }
 
 TEST_CASE("a descriptor that this process cannot take is an error, not an empty object") {
     Node node;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     REQUIRE(remote
                 .put({node.local}, {node.number}, "key", random_bytes(100'000, 1), Tier::Memory,
-                     kPatience)
+                     kDeadline)
                 .ok());
     int code = in_child([&] {
         // In a child, since the limit would starve the agent as well.
         if (!get(remote, node.local, {"key"}).ok()) return 1;  // connected
         rlimit none{0, 0};
         ::setrlimit(RLIMIT_NOFILE, &none);
-        auto passed = remote.get(node.local, {"key"}, true, kPatience);
+        auto passed = remote.get(node.local, {"key"}, true, kDeadline);
         if (passed.ok()) return 2;
         return passed.status().code() == Code::Busy ? 0 : 3;
     });
@@ -159,16 +159,16 @@ TEST_CASE("a descriptor that this process cannot take is an error, not an empty 
 
 TEST_CASE("what the other side would cut off is refused here, in a sentence") {
     Node node;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::string endless(100'000, 'k');
-    CHECK(remote.stat(node.local, endless, kPatience).status().code() == Code::BadInput);
-    CHECK(remote.stat(node.local, std::string(5000, 'k'), kPatience).status().code() ==
+    CHECK(remote.stat(node.local, endless, kDeadline).status().code() == Code::BadInput);
+    CHECK(remote.stat(node.local, std::string(5000, 'k'), kDeadline).status().code() ==
           Code::BadInput);
-    CHECK(remote.stat(node.local, "", kPatience).status().code() == Code::BadInput);
-    CHECK(remote.call(node.local, {"a", "b"}, std::string(kMaxMessage + 1, 'x'), kPatience)
+    CHECK(remote.stat(node.local, "", kDeadline).status().code() == Code::BadInput);
+    CHECK(remote.call(node.local, {"a", "b"}, std::string(kMaxMessage + 1, 'x'), kDeadline)
               .status()
               .code() == Code::BadInput);
-    CHECK(remote.stat("nonsense", "k", kPatience).status().code() == Code::BadInput);
+    CHECK(remote.stat("nonsense", "k", kDeadline).status().code() == Code::BadInput);
     CHECK(node.agent().server().traffic().refused == 0);
 }
 
@@ -181,9 +181,9 @@ TEST_CASE("close() ends those who wait") {
     });
     auto before = Clock::now();
     auto reply =
-        client.ask(node.local, {.op = Op::Call, .meta = CallMessage{"s", "m"}.encode()}, kPatience);
+        client.ask(node.local, {.op = Op::Call, .meta = CallMessage{"s", "m"}.encode()}, kDeadline);
     CHECK(reply.status().code() == Code::Unavailable);
-    CHECK(Clock::now() - before < kPatience / 2);
+    CHECK(Clock::now() - before < kDeadline / 2);
     closer.join();
 }
 
@@ -199,11 +199,11 @@ TEST_CASE("what was asked of an agent ends when it is dead, though its sockets s
     });
     Question question{.op = Op::Stat, .meta = KeyMessage{"key"}.encode()};
     TimePoint begin = Clock::now();
-    CHECK(client.ask(address, question, kPatience).status().code() == Code::Unavailable);
+    CHECK(client.ask(address, question, kDeadline).status().code() == Code::Unavailable);
     death.join();
     // And nobody begins to wait for it, but who wants to know whether it is back.
-    CHECK(client.ask(address, question, kPatience).status().code() == Code::Unavailable);
-    CHECK(Clock::now() - begin < kPatience);
+    CHECK(client.ask(address, question, kDeadline).status().code() == Code::Unavailable);
+    CHECK(Clock::now() - begin < kDeadline);
     question.to_the_dead = true;
     CHECK(client.ask(address, question, 50ms).status().code() == Code::DeadlineMissed);
     client.set_live({address});

@@ -222,7 +222,7 @@ TEST_CASE("nobody is refused a key for the sake of a copy that went bad") {
 }
 
 TEST_CASE("a tier removed underneath gives clear errors, and the other goes on") {
-    StoreDir place(64 << 20, 64 << 20, false);  // large pages have no name to be removed by
+    StoreDir place(64 << 20, 64 << 20, false);  // huge pages have no name to be removed by
     std::string bytes = random_bytes(100'000, 1);
     REQUIRE(put(*place.store, "key", bytes).ok());
     auto writer = place.store->create({.key = "half", .size = bytes.size()});

@@ -47,11 +47,11 @@ int vanish(Fd fd) {
     return ::setsockopt(fd.get(), IPPROTO_TCP, TCP_REPAIR, &on, sizeof on) == 0 ? 0 : errno;
 }
 
-Status dial(const std::string& text, Duration patience) {
+Status dial(const std::string& text, Duration deadline) {
     auto address = Address::parse(text);
     auto channel = Channel::open(*address);
     REQUIRE(channel.ok());
-    return channel->connect(*address, kKey, patience);
+    return channel->connect(*address, kKey, deadline);
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ TEST_CASE("who dials one that is gone without a word learns so before its deadli
                 std::this_thread::sleep_for(pause);
                 error = vanish(std::move(fd));
             });
-            status = dial(listener.tcp, kPatience);
+            status = dial(listener.tcp, kDeadline);
         }
         if (error == EPERM) {
             MESSAGE("skipped: only root may drop a connection without a word");
@@ -84,7 +84,7 @@ TEST_CASE("one that is slow to speak is waited for") {
         std::this_thread::sleep_for(800ms);
         proxy.held = false;
     });
-    Status status = dial(proxy.tcp, kPatience);
+    Status status = dial(proxy.tcp, kDeadline);
     later.join();
     CHECK(status.ok());
     CHECK(node.agent().server().traffic().refused == 0);

@@ -69,7 +69,7 @@ TEST_CASE("failures say what happened") {
     CHECK(made->create(1000).status().code() == Code::Damaged);
 }
 
-TEST_CASE("what fills large pages lies in a tmpfs of our own, where that is permitted") {
+TEST_CASE("what fills huge pages lies in a tmpfs of our own, where that is permitted") {
     TempDir dir;
     bool permitted = make_tmpfs(1 << 20).ok();
     if (!permitted) MESSAGE("this kernel does not permit it: small pages are all there is");

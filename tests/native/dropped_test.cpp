@@ -49,19 +49,19 @@ TEST_CASE("rule 9: sets of dropped keys are equal if and only if their digests a
 
 TEST_CASE("rule 9: what was dropped cannot be put, got or pinned again, only dropped") {
     Node node;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     for (std::size_t size : {std::size_t{100}, std::size_t{200'000}}) {
         std::string key = std::to_string(size), bytes = random_bytes(size, 1);
         REQUIRE(put(remote, {&node}, key, bytes).ok());
         for (int i = 0; i < 2; ++i)
-            CHECK(remote.drop(node.tcp, {key, {node.number}}, kPatience).ok());
+            CHECK(remote.drop(node.tcp, {key, {node.number}}, kDeadline).ok());
         Status again = put(remote, {&node}, key, bytes);
         CHECK(again.code() == Code::KeyExists);
         CHECK(again.message().find("was dropped") != std::string::npos);
         CHECK(get(remote, node.tcp, {key}).status().code() == Code::Dropped);
     }
     // Also where it never was: the caller knows that it is somewhere.
-    CHECK(remote.drop(node.tcp, {"elsewhere", {node.number}}, kPatience).ok());
+    CHECK(remote.drop(node.tcp, {"elsewhere", {node.number}}, kDeadline).ok());
     CHECK(put(remote, {&node}, "elsewhere", "bytes").code() == Code::KeyExists);
     CHECK(node.store().dropped_digest().first == 3);
     CHECK(node.store().counters().dropped == 2);
@@ -72,7 +72,7 @@ TEST_CASE("rule 9: what was dropped cannot be put, got or pinned again, only dro
 TEST_CASE("rule 9: a drop during a put leaves no copy behind, at any owner") {
     Node a, b;
     agree({&a, &b});
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::string bytes = random_bytes(1'000'000, 1);
     for (Node* first : {&a, &b}) {  // who hears of it first
         std::string name = key_of({&a, &b}, first == &a ? "head" : "tail");
@@ -80,12 +80,12 @@ TEST_CASE("rule 9: a drop during a put leaves no copy behind, at any owner") {
         Header header{.op = Op::Put,
                       .flags = kAskFirst | kCrcFollows,
                       .body_bytes = bytes.size(),
-                      .patience_ms = 5000};
+                      .deadline_ms = 5000};
         PutMessage message{name, Tier::Memory, {a.number, b.number}, {b.tcp}};
         REQUIRE(send_all(fd.get(), frame(header, message.encode())));
         REQUIRE(decode_header(receive_some(fd.get(), kHeaderBytes).data())->has(kGoOn));
         REQUIRE(send_all(fd.get(), bytes.substr(0, 500'000)));
-        CHECK(remote.drop(first->tcp, {name, {a.number, b.number}}, kPatience).ok());
+        CHECK(remote.drop(first->tcp, {name, {a.number, b.number}}, kDeadline).ok());
         REQUIRE(send_all(fd.get(), bytes.substr(500'000)));
         std::uint32_t crc = crc32c(0, bytes.data(), bytes.size());
         REQUIRE(send_all(fd.get(), MetaWriter().number(crc).take()));
@@ -93,7 +93,7 @@ TEST_CASE("rule 9: a drop during a put leaves no copy behind, at any owner") {
         eventually([&] { return !(reply = receive_some(fd.get(), 4096)).empty(); });
         CHECK(decode_header(reply.data())->status == Code::KeyExists);
         Node* second = first == &a ? &b : &a;
-        CHECK(remote.drop(second->tcp, {name, {a.number, b.number}}, kPatience).ok());
+        CHECK(remote.drop(second->tcp, {name, {a.number, b.number}}, kDeadline).ok());
     }
     for (Node* node : {&a, &b}) {
         CHECK(eventually([&] { return node->store().usage(Tier::Memory).reserved == 0; }));
@@ -104,12 +104,12 @@ TEST_CASE("rule 9: a drop during a put leaves no copy behind, at any owner") {
 
 TEST_CASE("rule 9: a pull brings nothing back that was dropped here, there or meanwhile") {
     Node a, b;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     for (std::string key : {"here", "there", "twice"}) REQUIRE(put(a.store(), key, "bytes").ok());
     b.store().drop("here");
-    CHECK(remote.pull(b.tcp, {"here", a.tcp}, kPatience).status().code() == Code::Dropped);
+    CHECK(remote.pull(b.tcp, {"here", a.tcp}, kDeadline).status().code() == Code::Dropped);
     a.store().drop("there");
-    auto there = remote.pull(b.tcp, {"there", a.tcp}, kPatience);
+    auto there = remote.pull(b.tcp, {"there", a.tcp}, kDeadline);
     CHECK(there.status().code() == Code::Dropped);
     CHECK(there.status().at() == a.tcp);
     // Between the request and the commit: the writer finds the tombstone.

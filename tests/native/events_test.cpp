@@ -75,8 +75,8 @@ TEST_CASE("an agent's descriptor wakes for calls and for events, whichever is ta
     CHECK_FALSE(agent.calls().next().has_value());  // must not hide the event
     CHECK(readable(agent.fd()));
     std::thread caller([&] {
-        Remote remote(kKey);
-        CHECK(remote.call(node.tcp, {"service", "method"}, "", kPatience).ok());
+        AgentClient remote(kKey);
+        CHECK(remote.call(node.tcp, {"service", "method"}, "", kDeadline).ok());
     });
     CHECK(eventually([&] { return readable(agent.calls().fd()); }));
     while (agent.events().next()) continue;  // must not hide the call

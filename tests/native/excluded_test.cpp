@@ -278,12 +278,12 @@ TEST_CASE("a change that its maker did not know to be after a refresh is heard a
     write_file(order.path, "first");
     for (int i = 0; i < 3; ++i) files.leave(root / std::to_string(i));  // numbers that go ahead
     files.refresh({root.path()}, 1);
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     CHECK(*read(remote, node.tcp, order) == "first");
     SUBCASE("when it is told") {
         LeaveMessage message{order.path, ""};
         Question question{.op = Op::Leave, .meta = message.encode()};
-        CHECK(remote.client().ask(other.local, question, kPatience).ok());
+        CHECK(remote.client().ask(other.local, question, kDeadline).ok());
         for (Files* one : {&files, &others}) CHECK(one->excluded().contains(order.path));
         // Nor does the refresh undo it when the other hears of it.
         std::vector<std::uint32_t> all(DroppedKeys::kBuckets);

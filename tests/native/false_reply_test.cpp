@@ -32,7 +32,7 @@ Status ask_one_who(const std::function<void(Header&)>& lie) {
     Client client(kKey);
     Status status;
     {
-        auto reply = client.ask(address->text, {.op = Op::Probe, .meta = ""}, kPatience);
+        auto reply = client.ask(address->text, {.op = Op::Probe, .meta = ""}, kDeadline);
         if (!reply.ok()) status = reply.take_status();
     }
     client.close_idle();
@@ -82,7 +82,7 @@ struct Company {
     Liar liar;
     Node node;
     TempDir shared;
-    Remote remote{kKey};
+    AgentClient remote{kKey};
 };
 
 }  // namespace
@@ -99,7 +99,7 @@ TEST_CASE("a file of another size than its bytes is not passed to a program") {
     auto open = [&](int number) {
         FileOrder order{.root = company.shared.path(), .path = company.path(number)};
         return company.remote.open_file(company.node.local, {OnFailure::Redirect, order},
-                                        kPatience);
+                                        kDeadline);
     };
     int number = -1;
     while (company.liar.asked == 0) {
@@ -119,7 +119,7 @@ TEST_CASE("nor is one that comes down a tree, nor a part of one") {
     Company company;
     auto ask = [&](int number, TreeOrder::Kind kind) -> Result<std::string> {
         TreeOrder order{.kind = kind, .root = company.shared.path(), .path = company.path(number)};
-        auto got = company.remote.tree(company.node.local, order, kPatience, kPatience);
+        auto got = company.remote.tree(company.node.local, order, kDeadline, kDeadline);
         if (!got.ok()) return got.take_status();
         return all_of(got->take_descriptor());
     };

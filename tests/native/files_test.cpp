@@ -59,7 +59,7 @@ std::pair<int, int> read_at_once(Node& node, const FileOrder& order, const std::
     std::vector<std::thread> threads;
     for (int i = 0; i < readers; ++i) {
         threads.emplace_back([&, i] {
-            Remote remote(kKey);
+            AgentClient remote(kKey);
             start.arrive_and_wait();
             auto got = read(remote, i % 2 ? node.tcp : node.local, order);
             if (!got.ok())
@@ -78,7 +78,7 @@ std::vector<ObjectPtr> copies_of(Node& node, const std::string& path) {
 
 // Reads it and waits until it is kept.
 void cache(Node& node, const FileOrder& order) {
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     REQUIRE(read(remote, node.tcp, order).ok());
     REQUIRE(eventually([&] { return node.agent().files().known(order).has_value(); }));
 }
@@ -120,7 +120,7 @@ TEST_CASE("fifty readers at once open a file once, and those after them not at a
         CHECK(copies[0]->copies == 3);
         CHECK(copies[0]->has_source);
         // To look again is not to open; and without a look even a file that is gone is served.
-        Remote remote(kKey);
+        AgentClient remote(kKey);
         CHECK(*read(remote, node.tcp, validated(order)) == bytes);
         CHECK(opens.count() == 1);
         std::filesystem::remove(root / "file");
@@ -133,7 +133,7 @@ TEST_CASE("fifty readers at once open a file once, and those after them not at a
 TEST_CASE("files of no and of few bytes, and with strange names, are files like others") {
     Node node;
     TempDir root;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::size_t size = 0;
     for (std::string name : {"empty", "a\nb", "\xff\xfe", "..b", " "}) {
         std::string bytes = random_bytes(size, 1);
@@ -158,7 +158,7 @@ TEST_CASE("rule 4: who does not own a file reads it only for an owner that faile
     auto order = order_for(root, "file");
     order.path = key_of({&owner}, "@file" + order.path).substr(5);
     write_file(order.path, bytes);
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     CHECK(read(remote, other.tcp, order).status().code() == Code::StaleView);
     CHECK(other.agent().files().fill_counters().started == 0);
     CHECK(*read(remote, owner.tcp, order) == bytes);
@@ -169,7 +169,7 @@ TEST_CASE("rule 4: who does not own a file reads it only for an owner that faile
 TEST_CASE("rule 12: a change is seen by who validates or after a refresh, and not before") {
     Node node;
     TempDir root;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     auto order = order_for(root, "file");
     write_file(order.path, "old");
     cache(node, order);
@@ -201,7 +201,7 @@ TEST_CASE("rule 12: a change is seen by who validates or after a refresh, and no
 TEST_CASE("rule 12: a refresh of what did not change costs no read") {
     Node node;
     TempDir root;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     auto order = order_for(root, "file");
     write_file(order.path, "bytes");
     cache(node, order);
@@ -217,7 +217,7 @@ TEST_CASE("rule 12: a refresh of what did not change costs no read") {
 TEST_CASE("rule 12: a node that returns looks before it serves") {
     Node node;
     TempDir root;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     auto order = order_for(root, "file");
     write_file(order.path, "old");
     cache(node, order);
@@ -229,7 +229,7 @@ TEST_CASE("rule 12: a node that returns looks before it serves") {
 TEST_CASE("rule 12: a file is kept once its last change is old enough") {
     Node node;
     TempDir root;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     auto order = order_for(root, "file");
     order.settled_ns = kHour;
     write_file(order.path, "bytes");
@@ -238,7 +238,7 @@ TEST_CASE("rule 12: a file is kept once its last change is old enough") {
     for (std::int64_t age : {0, 3000, -7200}) {  // the last one lies in the future
         set_age(order.path, age);
         CHECK(*read(remote, node.tcp, order) == "bytes");
-        CHECK(remote.attributes(node.tcp, order, kPatience).ok());
+        CHECK(remote.attributes(node.tcp, order, kDeadline).ok());
         CHECK(eventually([&] { return node.store().usage(Tier::Memory).reserved == 0; }));
         CHECK(copies_of(node, order.path).empty());
         CHECK_FALSE(node.agent().files().catalog().find(order.path));
@@ -253,7 +253,7 @@ TEST_CASE("rule 12: a file is kept once its last change is old enough") {
 TEST_CASE("what is no plain file below the root is left to its reader, and nothing is kept") {
     Node node;
     TempDir root, outside;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     write_file(root / "file", "bytes");
     write_file(outside / "file", "bytes");
     std::filesystem::create_directory(root / "directory");
@@ -273,7 +273,7 @@ TEST_CASE("what is no plain file below the root is left to its reader, and nothi
           std::string(300, 'a'), std::string(kMaxKey, 'a')}) {
         CAPTURE(name);
         CHECK(read(remote, node.tcp, order_for(root, name)).status().code() == Code::NotCached);
-        CHECK(remote.attributes(node.tcp, order_for(root, name), kPatience).status().code() ==
+        CHECK(remote.attributes(node.tcp, order_for(root, name), kDeadline).status().code() ==
               Code::NotCached);
         CHECK(node.agent().files().counters().not_cached == (refused += 2));
     }
@@ -300,7 +300,7 @@ TEST_CASE("what is no plain file below the root is left to its reader, and nothi
 TEST_CASE("a version that was dropped is never cached again") {
     Node node;
     TempDir root;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     auto order = order_for(root, "file");
     write_file(order.path, "bytes");
     cache(node, order);
@@ -314,7 +314,7 @@ TEST_CASE("rule 11: a copy that went bad is found by its reader and not served a
     for (Tier tier : {Tier::Memory, Tier::Disk}) {
         Node node;
         TempDir root;
-        Remote remote(kKey);
+        AgentClient remote(kKey);
         auto order = order_for(root, "file", tier);
         std::string bytes = random_bytes(300'000, 1);
         write_file(order.path, bytes);
@@ -323,11 +323,11 @@ TEST_CASE("rule 11: a copy that went bad is found by its reader and not served a
         REQUIRE(::chmod(copy.c_str(), 0600) == 0);
         Fd file(::open(copy.c_str(), O_RDWR | O_CLOEXEC));
         REQUIRE(::pwrite(file.get(), "?!?!", 4, 250'000) == 4);
-        auto exchange = remote.read(node.tcp, order, kPatience);
+        auto exchange = remote.read(node.tcp, order, kDeadline);
         REQUIRE(exchange.ok());
         std::string meta = exchange->meta();
         CHECK(body_of(std::move(exchange)).status().code() == Code::Damaged);
-        verify_copy(remote.client(), node.tcp, order, meta, kPatience);
+        verify_copy(remote.client(), node.tcp, order, meta, kDeadline);
         CHECK(node.store().counters().damaged == 1);
         CHECK(copies_of(node, order.path).empty());
         cache(node, order);
@@ -346,7 +346,7 @@ TEST_CASE("rule 11: a copy that went bad is found by its reader and not served a
 TEST_CASE("attributes are the original's, without opening it") {
     Node node;
     TempDir root;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     auto order = order_for(root, "file");
     write_file(order.path, random_bytes(10'000, 1));
     REQUIRE(::chmod(order.path.c_str(), 0640) == 0);
@@ -354,27 +354,27 @@ TEST_CASE("attributes are the original's, without opening it") {
     REQUIRE(::stat(order.path.c_str(), &info) == 0);
     std::string expected = Attributes::of(info).encode();
     Opens opens(order.path);
-    CHECK(remote.attributes(node.tcp, order, kPatience)->encode() == expected);
-    auto exchange = remote.read(node.tcp, order, kPatience);
+    CHECK(remote.attributes(node.tcp, order, kDeadline)->encode() == expected);
+    auto exchange = remote.read(node.tcp, order, kDeadline);
     REQUIRE(exchange.ok());
     CHECK(exchange->meta() == expected);
     CHECK(opens.count() == 1);
     CHECK(body_of(std::move(exchange)).ok());
     CHECK(eventually([&] { return node.agent().files().known(order).has_value(); }));
     std::filesystem::remove(order.path);
-    auto known = remote.attributes(node.tcp, order, kPatience);
+    auto known = remote.attributes(node.tcp, order, kDeadline);
     REQUIRE(known.ok());
     CHECK(known->identity() == Attributes::of(info).identity());
-    CHECK(remote.attributes(node.tcp, validated(order), kPatience).status().code() ==
+    CHECK(remote.attributes(node.tcp, validated(order), kDeadline).status().code() ==
           Code::NotCached);
     order.largest = 100;
-    CHECK(remote.attributes(node.tcp, order, kPatience).status().code() == Code::NotCached);
+    CHECK(remote.attributes(node.tcp, order, kDeadline).status().code() == Code::NotCached);
 }
 
 TEST_CASE("a dataset larger than the cache works, and what is pinned or has no source stays") {
     Node node(1 << 20, 1 << 20);
     TempDir root;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     REQUIRE(put(remote, {&node}, "object", random_bytes(100'000, 9)).ok());
     for (int epoch = 0; epoch < 2; ++epoch) {
         for (std::size_t i = 0; i < 30; ++i) {
@@ -411,7 +411,7 @@ TEST_CASE("a file that shrinks meanwhile gives everybody the whole of it or an e
         std::vector<std::thread> readers;
         for (int i = 0; i < 4; ++i) {
             readers.emplace_back([&] {
-                Remote remote(kKey);
+                AgentClient remote(kKey);
                 auto got = read(remote, node.tcp, order);
                 if (got.ok() && *got != bytes && *got != bytes.substr(0, 1000)) ++wrong;
             });
@@ -436,7 +436,7 @@ TEST_CASE("an agent that stops in the middle of fills leaves nothing") {
         std::vector<std::thread> readers;
         for (int i = 0; i < 4; ++i) {
             readers.emplace_back([&, i] {
-                Remote remote(kKey);
+                AgentClient remote(kKey);
                 auto got = read(remote, local, order_for(root, std::to_string(i)));
                 CHECK((got.ok() ? got->size() == 8'000'000
                                 : got.status().code() == Code::Unavailable));

@@ -30,9 +30,9 @@ TEST_CASE("what changed between the first look and the last byte fails and is no
             return Source{key, std::move(*found), Tier::Memory,
                           2,   what != Unwanted,  [&] { ++kept; }};
         };
-        auto growing = fills.join(source(), kPatience);
+        auto growing = fills.join(source(), kDeadline);
         REQUIRE(growing.ok());
-        auto joined = fills.join(source(), kPatience);
+        auto joined = fills.join(source(), kDeadline);
         CHECK((joined.ok() && *joined == *growing));
         if (what == Rewritten) write_file(path, random_bytes(bytes.size(), 2));
         if (what == Shortened) REQUIRE(::truncate(path.c_str(), 1000) == 0);
@@ -65,14 +65,14 @@ TEST_CASE("a fill that gets no thread fails, and the next one is another") {
         Fills fills(*place.store, pool, 0);
         auto join = [&] {
             auto found = resolve({shared.path(), shared / "file"});
-            return fills.join({.key = "key", .place = std::move(*found)}, kPatience);
+            return fills.join({.key = "key", .place = std::move(*found)}, kDeadline);
         };
         auto first = join();
         if (!first.ok() || wait_until_whole(**first, 1s).code() != Code::NotCached) return 1;
         if (place.store->usage(Tier::Memory).reserved != 0) return 2;
         ::setrlimit(RLIMIT_NPROC, &limit);
         auto second = join();
-        if (!second.ok() || !wait_until_whole(**second, kPatience).ok()) return 3;
+        if (!second.ok() || !wait_until_whole(**second, kDeadline).ok()) return 3;
         pool.stop();
         return place.store->find("key") ? 0 : 4;
     });
@@ -91,11 +91,11 @@ TEST_CASE("a fill that is dropped with its pool fails") {
     pool.run(0, [&] {
         gate.wait();
         waits.count_down();
-        status = wait_until_whole(*fill, kPatience);  // also one who runs meanwhile learns of it
+        status = wait_until_whole(*fill, kDeadline);  // also one who runs meanwhile learns of it
     });
     auto found = resolve({shared.path(), shared / "file"});
     REQUIRE(found.ok());
-    auto joined = fills.join({.key = "key", .place = std::move(*found)}, kPatience);
+    auto joined = fills.join({.key = "key", .place = std::move(*found)}, kDeadline);
     REQUIRE(joined.ok());
     fill = *joined;
     gate.count_down();

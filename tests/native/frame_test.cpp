@@ -39,7 +39,7 @@ TEST_CASE("a header is read back as it was written") {
         header.request = random();
         header.body_bytes = random() % (kMaxBody + 1);
         header.body_crc = static_cast<std::uint32_t>(random());
-        header.patience_ms = static_cast<std::uint32_t>(random());
+        header.deadline_ms = static_cast<std::uint32_t>(random());
         std::string bytes = encoded(header, meta);
         auto decoded = decode_header(bytes.data());
         REQUIRE(decoded.ok());
@@ -50,7 +50,7 @@ TEST_CASE("a header is read back as it was written") {
         CHECK(decoded->request == header.request);
         CHECK(decoded->body_bytes == header.body_bytes);
         CHECK(decoded->body_crc == header.body_crc);
-        CHECK(decoded->patience_ms == header.patience_ms);
+        CHECK(decoded->deadline_ms == header.deadline_ms);
         CHECK(head_is_whole(bytes.data(), meta));
     }
 }

@@ -14,16 +14,16 @@ using namespace holdfast::test;
 TEST_CASE("rule 7: what a member lacks says nothing of another that lived at its address") {
     Node node;
     agree({&node});
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::uint64_t other = node.number + 1;
     for (const std::string& address : {node.tcp, node.local}) {
         CHECK(get(remote, address, {"key", 0, kToTheEnd, node.number}).status().code() ==
               Code::NotFound);
         CHECK(get(remote, address, {"key", 0, kToTheEnd, other}).status().code() ==
               Code::Unavailable);
-        CHECK(remote.stat(address, "key", kPatience, node.number).status().code() ==
+        CHECK(remote.stat(address, "key", kDeadline, node.number).status().code() ==
               Code::NotFound);
-        CHECK(remote.stat(address, "key", kPatience, other).status().code() == Code::Unavailable);
+        CHECK(remote.stat(address, "key", kDeadline, other).status().code() == Code::Unavailable);
     }
     std::string held = key_of({&node});
     REQUIRE(put(remote, {&node}, held, "bytes").ok());
@@ -34,13 +34,13 @@ TEST_CASE("rule 7: what a member lacks says nothing of another that lived at its
 
 TEST_CASE("any range equals that slice of the whole") {
     Node node;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::mt19937_64 random(1);
     for (std::size_t size : {std::size_t{5000}, std::size_t{3 * kChunk + 123}}) {
         for (Tier tier : {Tier::Memory, Tier::Disk}) {
             std::string key = std::to_string(size) + (tier == Tier::Disk ? "disk" : "memory");
             std::string bytes = random_bytes(size, size);
-            REQUIRE(remote.put({node.local}, {node.number}, key, bytes, tier, kPatience).ok());
+            REQUIRE(remote.put({node.local}, {node.number}, key, bytes, tier, kDeadline).ok());
             std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges = {
                 {0, 0}, {0, kToTheEnd}, {size, 5}, {size - 1, 5}, {1, kToTheEnd}, {0, size - 1}};
             for (std::uint64_t edge = 0; edge <= size; edge += kChunk)
@@ -61,12 +61,12 @@ TEST_CASE("any range equals that slice of the whole") {
 
 TEST_CASE("a descriptor holds the object, and cannot write") {
     Node node;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::string bytes = random_bytes(500'000, 1);
     for (Tier tier : {Tier::Memory, Tier::Disk}) {
         std::string key = tier == Tier::Disk ? "disk" : "memory";
-        REQUIRE(remote.put({node.local}, {node.number}, key, bytes, tier, kPatience).ok());
-        auto exchange = remote.get(node.local, {key}, true, kPatience);
+        REQUIRE(remote.put({node.local}, {node.number}, key, bytes, tier, kDeadline).ok());
+        auto exchange = remote.get(node.local, {key}, true, kDeadline);
         REQUIRE(exchange.ok());
         Fd passed = exchange->take_descriptor();
         REQUIRE(passed);
@@ -83,42 +83,42 @@ TEST_CASE("a descriptor holds the object, and cannot write") {
         // The mode forbids it to everybody but root, whom no mode stops.
         if (::geteuid() != 0) CHECK(::open(again.c_str(), O_RDWR | O_CLOEXEC) == -1);
         // It outlives the object's place in the store.
-        REQUIRE(remote.drop(node.local, {key, {node.number}}, kPatience).ok());
+        REQUIRE(remote.drop(node.local, {key, {node.number}}, kDeadline).ok());
         CHECK(read_file(again) == bytes);
     }
 }
 
 TEST_CASE("where no descriptor can be passed, bytes come") {
     Node node;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::string bytes = random_bytes(100'000, 1);
-    REQUIRE(remote.put({node.local}, {node.number}, "large", bytes, Tier::Memory, kPatience).ok());
+    REQUIRE(remote.put({node.local}, {node.number}, "large", bytes, Tier::Memory, kDeadline).ok());
     REQUIRE(
-        remote.put({node.local}, {node.number}, "small", "bytes", Tier::Memory, kPatience).ok());
-    CHECK(*body_of(remote.get(node.tcp, {"large"}, true, kPatience)) == bytes);
-    CHECK(*body_of(remote.get(node.local, {"small"}, true, kPatience)) == "bytes");
+        remote.put({node.local}, {node.number}, "small", "bytes", Tier::Memory, kDeadline).ok());
+    CHECK(*body_of(remote.get(node.tcp, {"large"}, true, kDeadline)) == bytes);
+    CHECK(*body_of(remote.get(node.local, {"small"}, true, kDeadline)) == "bytes");
 }
 
 TEST_CASE("stat, list, pin, drop and verify as a client asks for them") {
     Node node;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::string bytes = random_bytes(100'000, 1);
-    REQUIRE(remote.put({node.local}, {node.number}, "key", bytes, Tier::Disk, kPatience).ok());
-    REQUIRE(remote.pin(node.tcp, {"key", true}, kPatience).ok());
-    auto info = remote.stat(node.tcp, "key", kPatience);
+    REQUIRE(remote.put({node.local}, {node.number}, "key", bytes, Tier::Disk, kDeadline).ok());
+    REQUIRE(remote.pin(node.tcp, {"key", true}, kDeadline).ok());
+    auto info = remote.stat(node.tcp, "key", kDeadline);
     REQUIRE(info.ok());
     CHECK(info->size == bytes.size());
     CHECK(info->crc == crc32c(0, bytes.data(), bytes.size()));
     CHECK(info->tier == Tier::Disk);
     CHECK(info->pins == 1);
-    CHECK(remote.verify(node.tcp, "key", kPatience).ok());
-    CHECK(remote.drop(node.tcp, {"key", {node.number}}, kPatience).ok());
+    CHECK(remote.verify(node.tcp, "key", kDeadline).ok());
+    CHECK(remote.drop(node.tcp, {"key", {node.number}}, kDeadline).ok());
     for (std::string key : {"key", "other"}) {
         Code code = key == "key" ? Code::Dropped : Code::NotFound;
         CHECK(get(remote, node.tcp, {key}).status().code() == code);
-        CHECK(remote.stat(node.tcp, key, kPatience).status().code() == code);
-        CHECK(remote.pin(node.tcp, {key, true}, kPatience).code() == code);
-        CHECK(remote.verify(node.tcp, key, kPatience).status().code() == code);
+        CHECK(remote.stat(node.tcp, key, kDeadline).status().code() == code);
+        CHECK(remote.pin(node.tcp, {key, true}, kDeadline).code() == code);
+        CHECK(remote.verify(node.tcp, key, kDeadline).status().code() == code);
     }
 
     std::size_t count = 600;
@@ -128,7 +128,7 @@ TEST_CASE("stat, list, pin, drop and verify as a client asks for them") {
     std::size_t found = 0;
     ListMessage message{"1", ""};
     for (int pages = 0;; ++pages) {
-        auto page = remote.list(node.local, message, kPatience);
+        auto page = remote.list(node.local, message, kDeadline);
         REQUIRE(page.ok());
         for (auto& object : page->objects) {
             CHECK(object.key == std::to_string(1000 + found) + tail);
@@ -143,10 +143,10 @@ TEST_CASE("stat, list, pin, drop and verify as a client asks for them") {
 
 TEST_CASE("a copy that went bad is not served, to nobody") {
     Node node;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::string bytes = random_bytes(300'000, 1);
     auto damage = [&](const std::string& key, off_t at) {
-        REQUIRE(remote.put({node.local}, {node.number}, key, bytes, Tier::Memory, kPatience).ok());
+        REQUIRE(remote.put({node.local}, {node.number}, key, bytes, Tier::Memory, kDeadline).ok());
         std::string path = node.tier(Tier::Memory) + "/" + node.store().find(key)->name;
         REQUIRE(::chmod(path.c_str(), 0600) == 0);
         Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
@@ -158,7 +158,7 @@ TEST_CASE("a copy that went bad is not served, to nobody") {
     damage("edge", 200'000);
     CHECK(get(remote, node.tcp, {"edge", 199'000, 10}).status().code() == Code::Damaged);
     CHECK(get(remote, node.tcp, {"edge"}).status().code() == Code::Damaged);
-    REQUIRE(remote.put({node.local}, {node.number}, "cut", bytes, Tier::Memory, kPatience).ok());
+    REQUIRE(remote.put({node.local}, {node.number}, "cut", bytes, Tier::Memory, kDeadline).ok());
     std::string path = node.tier(Tier::Memory) + "/" + node.store().find("cut")->name;
     REQUIRE(::chmod(path.c_str(), 0600) == 0);
     REQUIRE(::truncate(path.c_str(), 1000) == 0);

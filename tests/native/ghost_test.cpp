@@ -48,12 +48,12 @@ std::vector<Held> listed(Node& node, Node& peer) {
 }
 
 // What one comparison makes `node` fetch; gives how many copies were begun.
-int compare(Remote& remote, Node& node, Node& peer) {
+int compare(AgentClient& remote, Node& node, Node& peer) {
     int pulls = 0;
     for (auto& theirs : listed(peer, node)) {
         if (node.store().held(theirs.key)) continue;
         ++pulls;
-        (void)remote.pull(node.tcp, {theirs.key, peer.tcp, theirs.tier}, kPatience);
+        (void)remote.pull(node.tcp, {theirs.key, peer.tcp, theirs.tier}, kDeadline);
     }
     return pulls;
 }
@@ -63,7 +63,7 @@ int compare(Remote& remote, Node& node, Node& peer) {
 TEST_CASE("rule 8: a second copy of a file arrives by comparison, with all that is known of it") {
     Node a, b;
     agree({&a, &b});
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::string key = file_key("/shared/file", {1, kSize, 3, 4});
     REQUIRE(keep(a, key).ok());
     CHECK_FALSE(equal(a, b));
@@ -97,7 +97,7 @@ TEST_CASE("rule 8: a second copy of a file arrives by comparison, with all that 
 TEST_CASE("rule 8: what was evicted still counts, until it is stored again") {
     Node a, b;
     agree({&a, &b});
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::set<std::string> keys;
     for (std::uint64_t i = 0; i < 20; ++i) keys.insert(file_key("/f" + std::to_string(i), {i}));
     for (auto& key : keys)
@@ -126,7 +126,7 @@ TEST_CASE("rule 8: what was evicted still counts, until it is stored again") {
 TEST_CASE("rule 8: what nobody has any more is not asked for twice") {
     Node a, b;
     begin(a, b);
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::string key = file_key("/file", {});
     REQUIRE(keep(a, key).ok());
     evict_all(a);
@@ -140,7 +140,7 @@ TEST_CASE("rule 8: what nobody has any more is not asked for twice") {
 TEST_CASE("rule 8: what finds no room is not fetched again, and takes none from objects") {
     Node a, b(150'000, 0);
     begin(a, b);
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     REQUIRE(put(b.store(), key_of({&b}), random_bytes(80'000, 2)).ok());
     REQUIRE(keep(a, file_key("/file", {})).ok());
     CHECK(compare(remote, b, a) == 1);
@@ -156,7 +156,7 @@ TEST_CASE("rule 8: what finds no room is not fetched again, and takes none from 
 TEST_CASE("rule 8: two co-owners with too little room for their files come to rest") {
     Node a(1 << 20, 0), b(700'000, 0);
     begin(a, b);
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     int pulls = 0;
     for (std::uint64_t round = 0; round < 3; ++round) {  // epochs of a dataset larger than both
         for (std::uint64_t i = 0; i < 40; ++i)
@@ -177,12 +177,12 @@ TEST_CASE("rule 8: two co-owners with too little room for their files come to re
 TEST_CASE("rule 8: files that are not ours are strays, and go when their owners have them") {
     Node a, b;
     agree({&a, &b});
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::string key = key_of({&b}, "file");
     REQUIRE(put_as(a.store(), {.key = key, .has_source = true}, random_bytes(kSize, 1)).ok());
     auto strays = a.store().strays(10, "");
     REQUIRE(strays.size() == 1);
-    CHECK(remote.pull(b.tcp, {key, a.tcp, Tier::Memory}, kPatience).ok());
+    CHECK(remote.pull(b.tcp, {key, a.tcp, Tier::Memory}, kDeadline).ok());
     CHECK(a.store().trim(key, strays[0].size, strays[0].crc));
     CHECK(a.store().strays(10, "").empty());
     CHECK(contents(b.store(), key) == random_bytes(kSize, 1));

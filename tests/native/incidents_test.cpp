@@ -20,18 +20,18 @@ std::vector<event::Incident> told(Events& events) {
 TEST_CASE("a request that was neither slow nor refused is no incident") {
     Events events;
     Incidents incidents(events);
-    Wait(incidents, "get", "key", "", kPatience).ended(Status());
-    Wait(incidents, "get", "key", "", kPatience).ended(Status(Code::NotFound, "not here"));
+    Wait(incidents, "get", "key", "", kDeadline).ended(Status());
+    Wait(incidents, "get", "key", "", kDeadline).ended(Status(Code::NotFound, "not here"));
     // Whoever refused it tells it.
-    Wait(incidents, "forward", "key", "tcp:x:1", kPatience).ended(Status(Code::Full, "no room"));
-    Wait(incidents, "put", "key", "", kPatience).ended(Status(Code::Full, "no room", "tcp:x:1"));
+    Wait(incidents, "forward", "key", "tcp:x:1", kDeadline).ended(Status(Code::Full, "no room"));
+    Wait(incidents, "put", "key", "", kDeadline).ended(Status(Code::Full, "no room", "tcp:x:1"));
     CHECK(told(events).empty());
 }
 
 TEST_CASE("a refusal tells what was refused and why") {
     Events events;
     Incidents incidents(events);
-    Wait(incidents, "put", "key", "", kPatience).ended(Status(Code::KeyExists, "other bytes"));
+    Wait(incidents, "put", "key", "", kDeadline).ended(Status(Code::KeyExists, "other bytes"));
     auto found = told(events);
     REQUIRE(found.size() == 1);
     CHECK(found[0].kind == event::Incident::Refused);
@@ -53,7 +53,7 @@ TEST_CASE("a long wait tells for whom, how long and how it ended; bytes that cam
     CHECK(found[0].kind == event::Incident::Waited);
     CHECK(found[0].with == "tcp:x:1");
     CHECK(found[0].waited >= 5s);
-    CHECK(found[0].patience == 8s);
+    CHECK(found[0].deadline == 8s);
     CHECK(found[0].status.code() == Code::DeadlineMissed);
 }
 
@@ -61,7 +61,7 @@ TEST_CASE("of a flood some are told, the rest is counted, and other kinds are no
     Events events;
     Incidents incidents(events);
     auto refuse = [&] {
-        Wait(incidents, "put", "key", "", kPatience).ended(Status(Code::Full, "no room"));
+        Wait(incidents, "put", "key", "", kDeadline).ended(Status(Code::Full, "no room"));
     };
     for (int i = 0; i < 1000; ++i) refuse();
     incidents.note({.kind = event::Incident::Condemned,

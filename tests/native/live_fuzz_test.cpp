@@ -16,17 +16,17 @@ TEST_CASE("an agent lives through thousands of spoilt frames, and a good client 
     std::atomic<bool> done{false};
     std::atomic<int> wrong{0}, rounds{0};
     std::thread good([&] {
-        Remote remote(kKey);
+        AgentClient remote(kKey);
         for (int i = 0; !done || i < 20; ++i) {
             std::string key = "good" + std::to_string(i);
             std::string bytes =
                 random_bytes(i % 2 ? 2'000 : 100'000, static_cast<std::uint64_t>(i));
             const std::string& address = i % 4 < 2 ? node.local : node.tcp;
-            if (!remote.put({address}, {node.number}, key, bytes, Tier::Memory, kPatience).ok())
+            if (!remote.put({address}, {node.number}, key, bytes, Tier::Memory, kDeadline).ok())
                 ++wrong;
             auto got = get(remote, address, {key});
             if (!got.ok() || *got != bytes) ++wrong;
-            if (!remote.drop(address, {key, {node.number}}, kPatience).ok()) ++wrong;
+            if (!remote.drop(address, {key, {node.number}}, kDeadline).ok()) ++wrong;
             ++rounds;
         }
     });
@@ -41,7 +41,7 @@ TEST_CASE("an agent lives through thousands of spoilt frames, and a good client 
             static_cast<std::uint16_t>(random() % 4 ? 0 : random() & kAllFlags & ~kReply);
         header.body_bytes = seed.body.size();
         header.body_crc = crc32c(0, seed.body.data(), seed.body.size());
-        header.patience_ms = 10;
+        header.deadline_ms = 10;
         std::string meta = seed.meta, body = seed.body;
         if (random() % 2) mutate(meta, random);
         std::string head(kHeaderBytes, '\0');

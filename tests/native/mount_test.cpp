@@ -215,7 +215,7 @@ TEST_CASE("the original is opened as the version that is wanted, or not at all")
     opened = hm::open_version(path, seen.identity(), guard);
     std::ofstream(path) << "longer than it was";
     CHECK_FALSE(hm::is_version(opened.value.get(), seen.identity()));
-    // Opening one of these could wait for ever, or have effects.
+    // FileOpener one of these could wait for ever, or have effects.
     REQUIRE(::mkfifo((dir / "fifo").c_str(), 0600) == 0);
     auto fifo = attributes_of(dir / "fifo").identity();
     CHECK(hm::open_version(dir / "fifo", fifo, guard).error == ESTALE);
@@ -252,7 +252,7 @@ TEST_CASE("an agent gives its copies, and one that is gone or silent is left alo
     write_file(path, bytes);
     hm::Settings settings;
     settings.agent = node.local;
-    settings.deadline = kPatience;
+    settings.deadline = kDeadline;
     hm::Root root{dir.path(), dir.path()};
     hm::Agent agent(settings);
     auto passed = agent.file(root, path);

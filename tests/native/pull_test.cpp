@@ -12,28 +12,28 @@ using namespace holdfast::test;
 
 TEST_CASE("a pull makes an equal copy") {
     Node a, b;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     for (std::size_t size : {std::size_t{0}, std::size_t{1000}, std::size_t{2'000'000}}) {
         std::string key = std::to_string(size), bytes = random_bytes(size, size);
-        REQUIRE(remote.put({a.tcp}, {a.number}, key, bytes, Tier::Memory, kPatience).ok());
-        auto info = remote.pull(b.local, {key, a.tcp, Tier::Disk}, kPatience);
+        REQUIRE(remote.put({a.tcp}, {a.number}, key, bytes, Tier::Memory, kDeadline).ok());
+        auto info = remote.pull(b.local, {key, a.tcp, Tier::Disk}, kDeadline);
         REQUIRE(info.ok());
         CHECK(info->size == size);
         CHECK(info->tier == Tier::Disk);
         CHECK(info->crc == a.store().find(key)->crc);
         CHECK(*get(remote, b.tcp, {key}) == bytes);
-        CHECK(remote.pull(b.local, {key, a.tcp, Tier::Disk}, kPatience).ok());  // has it by now
+        CHECK(remote.pull(b.local, {key, a.tcp, Tier::Disk}, kDeadline).ok());  // has it by now
     }
 }
 
 TEST_CASE("a pull where other bytes have the key is refused") {
     Node a, b;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     for (std::uint64_t seed : {1, 2}) {
         Node& node = seed == 1 ? a : b;
         REQUIRE(put(node.store(), "key", random_bytes(1000, seed)).ok());
     }
-    CHECK(remote.pull(b.local, {"key", a.tcp}, kPatience).status().code() == Code::KeyExists);
+    CHECK(remote.pull(b.local, {"key", a.tcp}, kDeadline).status().code() == Code::KeyExists);
     CHECK(*get(remote, b.tcp, {"key"}) == random_bytes(1000, 2));
 }
 
@@ -42,20 +42,20 @@ TEST_CASE("a pull from one who lacks it, is gone or has a bad copy stores nothin
     auto gone = std::make_unique<Node>();
     std::string address = gone->tcp;
     gone.reset();
-    Remote remote(kKey);
-    CHECK(remote.pull(b.local, {"key", a.tcp}, kPatience).status().code() == Code::NotFound);
-    auto unavailable = remote.pull(b.local, {"key", address}, kPatience);
+    AgentClient remote(kKey);
+    CHECK(remote.pull(b.local, {"key", a.tcp}, kDeadline).status().code() == Code::NotFound);
+    auto unavailable = remote.pull(b.local, {"key", address}, kDeadline);
     CHECK(unavailable.status().code() == Code::Unavailable);
     CHECK(unavailable.status().at() == address);
-    CHECK(remote.pull(b.local, {"key", "nonsense"}, kPatience).status().code() == Code::BadInput);
+    CHECK(remote.pull(b.local, {"key", "nonsense"}, kDeadline).status().code() == Code::BadInput);
 
     std::string bytes = random_bytes(1'000'000, 1);
-    REQUIRE(remote.put({a.tcp}, {a.number}, "key", bytes, Tier::Memory, kPatience).ok());
+    REQUIRE(remote.put({a.tcp}, {a.number}, "key", bytes, Tier::Memory, kDeadline).ok());
     std::string path = a.tier(Tier::Memory) + "/" + a.store().find("key")->name;
     REQUIRE(::chmod(path.c_str(), 0600) == 0);
     Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     REQUIRE(::pwrite(file.get(), "?!?!", 4, 500'000) == 4);
-    CHECK(remote.pull(b.local, {"key", a.tcp}, kPatience).status().code() == Code::Damaged);
+    CHECK(remote.pull(b.local, {"key", a.tcp}, kDeadline).status().code() == Code::Damaged);
     CHECK(b.store().find("key") == nullptr);
     CHECK(b.store().usage(Tier::Memory).reserved == 0);
     CHECK(files_in(b.tier(Tier::Memory)) == 0);
@@ -63,7 +63,7 @@ TEST_CASE("a pull from one who lacks it, is gone or has a bad copy stores nothin
 
 TEST_CASE("two agents that pull from each other at once do not wait in a circle") {
     Node a, b;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     for (int i = 0; i < 40; ++i) {
         REQUIRE(put(a.store(), "a" + std::to_string(i), random_bytes(100'000, 1)).ok());
         REQUIRE(put(b.store(), "b" + std::to_string(i), random_bytes(100'000, 2)).ok());
@@ -73,7 +73,7 @@ TEST_CASE("two agents that pull from each other at once do not wait in a circle"
         threads.emplace_back([&, i] {
             std::string key = (i % 2 ? "a" : "b") + std::to_string(i);
             Node &to = i % 2 ? b : a, &from = i % 2 ? a : b;
-            CHECK(remote.pull(to.tcp, {key, from.tcp}, kPatience).ok());
+            CHECK(remote.pull(to.tcp, {key, from.tcp}, kDeadline).ok());
         });
     }
     for (auto& thread : threads) thread.join();

@@ -50,7 +50,7 @@ TEST_CASE("a probe is answered with view, news and age, and Python sleeps throug
     set_view(a, 1, 77);
     set_view(b, 2, 77);
     b.agent().presence().set_news("news of b");
-    a.agent().requests().probe(5, b.tcp, "", "", 0, kPatience);
+    a.agent().requests().probe(5, b.tcp, "", "", 0, kDeadline);
     auto answer = next<event::Answered>(a);
     CHECK(answer.ticket == 5);
     CHECK(answer.identity == 77);
@@ -59,11 +59,11 @@ TEST_CASE("a probe is answered with view, news and age, and Python sleeps throug
     CHECK(b.agent().presence().probes() == 1);
 
     std::this_thread::sleep_for(30ms);
-    a.agent().requests().probe(6, b.tcp, "", "", 0, kPatience);
+    a.agent().requests().probe(6, b.tcp, "", "", 0, kDeadline);
     auto older = next<event::Answered>(a);
     CHECK(older.age_ms >= answer.age_ms + 30);  // nobody beats for b
     b.agent().presence().beat();
-    a.agent().requests().probe(7, b.tcp, "", "", 0, kPatience);
+    a.agent().requests().probe(7, b.tcp, "", "", 0, kDeadline);
     CHECK(next<event::Answered>(a).age_ms < older.age_ms);
 }
 
@@ -71,13 +71,13 @@ TEST_CASE("a probe that brings news or another view is heard") {
     Node a, b;
     set_view(a, 1, 77);
     set_view(b, 2, 77);
-    a.agent().requests().probe(1, b.tcp, "", "gossip", 0, kPatience);
+    a.agent().requests().probe(1, b.tcp, "", "gossip", 0, kDeadline);
     auto heard = next<event::Heard>(b);
     CHECK(heard.sender == 1);
     CHECK(heard.identity == 77);
     CHECK(heard.news == "gossip");
     set_view(a, 1, 78);
-    a.agent().requests().probe(2, b.tcp, "", "", 0, kPatience);
+    a.agent().requests().probe(2, b.tcp, "", "", 0, kDeadline);
     heard = next<event::Heard>(b);
     CHECK(heard.identity == 78);
     CHECK(heard.news.empty());
@@ -90,16 +90,16 @@ TEST_CASE("a probe through a helper reaches the target as if it came from us") {
     set_view(a, 1, 77);
     set_view(b, 2, 76);
     set_view(c, 3, 75);
-    a.agent().requests().probe(1, c.tcp, b.tcp, "gossip", 3, kPatience);
+    a.agent().requests().probe(1, c.tcp, b.tcp, "gossip", 3, kDeadline);
     CHECK(next<event::Answered>(a).identity == 75);
     CHECK(next<event::Heard>(c).sender == 1);
     CHECK_FALSE(b.agent().events().next().has_value());
     CHECK(b.agent().presence().probes() == 0);
 
     std::string dead = gone();
-    a.agent().requests().probe(2, dead, b.tcp, "", 0, kPatience);
+    a.agent().requests().probe(2, dead, b.tcp, "", 0, kDeadline);
     CHECK(next<event::Failed>(a).status.code() == Code::Unavailable);
-    a.agent().requests().probe(3, c.tcp, dead, "", 0, kPatience);
+    a.agent().requests().probe(3, c.tcp, dead, "", 0, kDeadline);
     CHECK(next<event::Failed>(a).status.code() == Code::Unavailable);
 }
 
@@ -107,21 +107,21 @@ TEST_CASE("rule 2: who was started anew at an address does not answer for the on
     Node a, b;
     set_view(a, 1, 77);
     set_view(b, 2, 77);
-    a.agent().requests().probe(1, b.tcp, "", "gossip", 9, kPatience);
+    a.agent().requests().probe(1, b.tcp, "", "gossip", 9, kDeadline);
     CHECK(next<event::Failed>(a).status.code() == Code::Unavailable);
     CHECK_FALSE(b.agent().events().next().has_value());
-    a.agent().requests().probe(2, b.tcp, "", "", 2, kPatience);
+    a.agent().requests().probe(2, b.tcp, "", "", 2, kDeadline);
     CHECK(next<event::Answered>(a).ticket == 2);
 }
 
 TEST_CASE("a probe of one who is gone or silent fails") {
     Node a;
     Silent silent;
-    a.agent().requests().probe(1, gone(), "", "", 0, kPatience);
+    a.agent().requests().probe(1, gone(), "", "", 0, kDeadline);
     CHECK(next<event::Failed>(a).status.code() == Code::Unavailable);
     a.agent().requests().probe(2, silent.tcp, "", "", 0, 50ms);
     CHECK(next<event::Failed>(a).status.code() == Code::DeadlineMissed);
-    a.agent().requests().probe(3, "nonsense", "", "", 0, kPatience);
+    a.agent().requests().probe(3, "nonsense", "", "", 0, kDeadline);
     CHECK(next<event::Failed>(a).status.code() == Code::BadInput);
 }
 
@@ -130,20 +130,20 @@ TEST_CASE("probes wait for nobody, and need no new thread each") {
     set_view(a, 1, 77);
     set_view(b, 2, 77);
     // All calls of b wait for a Python side that does not come.
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::vector<std::thread> stuck;
     for (int i = 0; i < 40; ++i)
-        stuck.emplace_back([&] { (void)remote.call(b.tcp, {"s", "m"}, "", kPatience); });
+        stuck.emplace_back([&] { (void)remote.call(b.tcp, {"s", "m"}, "", kDeadline); });
     int taken = 0;  // as many as the lane has threads: no more are started
     CHECK(eventually([&] {
         while (b.agent().calls().next()) ++taken;
         return taken == 32;
     }));
-    a.agent().requests().probe(0, b.tcp, "", "", 0, kPatience);
+    a.agent().requests().probe(0, b.tcp, "", "", 0, kDeadline);
     next<event::Answered>(a);
     std::size_t threads = files_in("/proc/self/task");
     for (std::uint64_t i = 1; i <= 100; ++i) {
-        a.agent().requests().probe(i, b.tcp, "", "", 0, kPatience);
+        a.agent().requests().probe(i, b.tcp, "", "", 0, kDeadline);
         CHECK(next<event::Answered>(a).ticket == i);
     }
     CHECK(files_in("/proc/self/task") <= threads + 2);  // the lane of a may grow by chance
@@ -164,15 +164,15 @@ TEST_CASE("an asked question comes back as a reply or as the failure that it met
                 b.agent().calls().answer(call->id, Status(Code::BadInput, "no such method"));
         }
     });
-    a.agent().requests().ask(1, b.tcp, {"service", "good"}, " and message", kPatience);
+    a.agent().requests().ask(1, b.tcp, {"service", "good"}, " and message", kDeadline);
     auto reply = next<event::Reply>(a);
     CHECK(reply.ticket == 1);
     CHECK(reply.message == "service and message");
-    a.agent().requests().ask(2, b.tcp, {"service", "bad"}, "", kPatience);
+    a.agent().requests().ask(2, b.tcp, {"service", "bad"}, "", kDeadline);
     auto failed = next<event::Failed>(a);
     CHECK(failed.ticket == 2);
     CHECK(failed.status.code() == Code::BadInput);
-    a.agent().requests().ask(3, b.tcp, {"s", "m"}, std::string(kMaxMessage + 1, 'x'), kPatience);
+    a.agent().requests().ask(3, b.tcp, {"s", "m"}, std::string(kMaxMessage + 1, 'x'), kDeadline);
     CHECK(next<event::Failed>(a).status.code() == Code::BadInput);
     python.join();
 }
@@ -182,13 +182,13 @@ TEST_CASE("a pull of our own makes an equal copy, and counts what it moved") {
     std::string bytes = random_bytes(300'000, 1);
     REQUIRE(put(b.store(), "key", bytes).ok());
     for (int i = 0; i < 2; ++i) {  // the second time it is here already
-        a.agent().requests().pull(1, {"key", b.tcp, Tier::Disk}, kPatience);
+        a.agent().requests().pull(1, {"key", b.tcp, Tier::Disk}, kDeadline);
         CHECK(next<event::Pulled>(a).size == bytes.size());
     }
     CHECK(contents(a.store(), "key") == bytes);
     CHECK(a.store().find("key")->tier == Tier::Disk);
     CHECK(a.agent().operations().counters().pulled_bytes == bytes.size());
-    a.agent().requests().pull(2, {"absent", b.tcp, Tier::Disk}, kPatience);
+    a.agent().requests().pull(2, {"absent", b.tcp, Tier::Disk}, kDeadline);
     CHECK(next<event::Failed>(a).status.code() == Code::NotFound);
 }
 
@@ -197,7 +197,7 @@ TEST_CASE("too many requests are refused, and every ticket comes back once") {
     Silent silent;
     constexpr std::uint64_t kMany = 1500;
     for (std::uint64_t i = 0; i < kMany; ++i)
-        a.agent().requests().probe(i, silent.tcp, "", "", 0, kPatience);
+        a.agent().requests().probe(i, silent.tcp, "", "", 0, kDeadline);
     std::vector<int> seen(kMany, 0);
     int busy = 0;
     auto take = [&] {
@@ -212,7 +212,7 @@ TEST_CASE("too many requests are refused, and every ticket comes back once") {
     a.agent().stop();  // with most of them queued and some waiting for the silent one
     take();
     CHECK(std::all_of(seen.begin(), seen.end(), [](int count) { return count == 1; }));
-    a.agent().requests().probe(0, silent.tcp, "", "", 0, kPatience);
+    a.agent().requests().probe(0, silent.tcp, "", "", 0, kDeadline);
     take();
     CHECK(seen[0] == 2);  // also after the end
 }

@@ -70,7 +70,7 @@ struct EchoServer {
         server.start();
     }
     Status ask(Client& client) {
-        auto reply = client.ask(address, {.op = Op::Get, .meta = "hello"}, kPatience);
+        auto reply = client.ask(address, {.op = Op::Get, .meta = "hello"}, kDeadline);
         if (!reply.ok()) return reply.take_status();
         CHECK(reply->meta() == "hello");
         return {};
@@ -93,11 +93,11 @@ bool closed_by_peer(const Fd& fd) {
 
 TEST_CASE("one who never reads its answers stalls nobody") {
     Node node;
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::string large = random_bytes(4 << 20, 1), small = random_bytes(100'000, 2);
-    REQUIRE(remote.put({node.local}, {node.number}, "large", large, Tier::Memory, kPatience).ok());
-    REQUIRE(remote.put({node.local}, {node.number}, "disk", large, Tier::Disk, kPatience).ok());
-    REQUIRE(remote.put({node.local}, {node.number}, "small", small, Tier::Memory, kPatience).ok());
+    REQUIRE(remote.put({node.local}, {node.number}, "large", large, Tier::Memory, kDeadline).ok());
+    REQUIRE(remote.put({node.local}, {node.number}, "disk", large, Tier::Disk, kDeadline).ok());
+    REQUIRE(remote.put({node.local}, {node.number}, "small", small, Tier::Memory, kDeadline).ok());
     std::vector<Fd> deaf;  // more than there are network threads, and more than once
     for (std::string key : {"large", "disk"}) {
         for (int i = 0; i < 10; ++i) {
@@ -129,12 +129,12 @@ TEST_CASE("memory stays bounded whatever a thousand clients push") {
     Node node;
     std::size_t clients = std::min<std::size_t>(1000, (limit.rlim_max - 100) / 3);
 
-    Header put{.op = Op::Put, .body_bytes = 60'000, .patience_ms = 300};
-    Header call{.op = Op::Call, .body_bytes = 16 << 20, .patience_ms = 300};
+    Header put{.op = Op::Put, .body_bytes = 60'000, .deadline_ms = 300};
+    Header call{.op = Op::Call, .body_bytes = 16 << 20, .deadline_ms = 300};
     Header stream{.op = Op::Put,
                   .flags = kAskFirst | kCrcFollows,
                   .body_bytes = 100 << 20,
-                  .patience_ms = 300};
+                  .deadline_ms = 300};
     std::string half_body(30'000, 'x'), long_meta(60'000, 'm');
     const std::string pushes[] = {
         frame({.op = Op::Get}, long_meta).substr(0, 50'000),
@@ -156,8 +156,8 @@ TEST_CASE("memory stays bounded whatever a thousand clients push") {
     }
     // One head of a request for each, and a piece of a body for each thread of the pool.
     CHECK(most - before < clients * (80 << 10) + 3 * 32 * (600 << 10));
-    Remote remote(kKey);
-    CHECK(remote.put({node.local}, {node.number}, "good", half_body, Tier::Memory, kPatience).ok());
+    AgentClient remote(kKey);
+    CHECK(remote.put({node.local}, {node.number}, "good", half_body, Tier::Memory, kDeadline).ok());
     crowd.clear();
     CHECK(eventually([&] { return node.agent().server().traffic().connections <= 1; }));
     CHECK(node.store().usage(Tier::Memory).reserved == 0);
@@ -232,7 +232,7 @@ TEST_CASE("silent strangers have a quarter of the places, and the oldest goes fo
     auto prove = [&] {
         auto address = Address::parse(server.tcp);
         proven.push_back(std::move(*Channel::open(*address)));
-        return proven.back().connect(*address, kKey, kPatience);
+        return proven.back().connect(*address, kKey, kDeadline);
     };
     for (int i = 0; i < 28; ++i) CHECK(prove().ok());
     CHECK_FALSE(prove().ok());
@@ -331,8 +331,8 @@ TEST_CASE("a server out of descriptors waits for some, and goes on") {
 
 TEST_CASE("a malformed frame ends its own connection only") {
     Node node;
-    Remote remote(kKey);
-    REQUIRE(remote.put({node.local}, {node.number}, "key", "bytes", Tier::Memory, kPatience).ok());
+    AgentClient remote(kKey);
+    REQUIRE(remote.put({node.local}, {node.number}, "key", "bytes", Tier::Memory, kDeadline).ok());
     std::string good = frame({.op = Op::Stat}, KeyMessage{"key"}.encode());
     std::vector<std::string> bad(7, good);
     bad[0][0] = 'X';                                                       // magic
@@ -370,17 +370,17 @@ TEST_CASE("stopping an agent ends those who wait for others, at once") {
     auto address = Address::parse("unix:" + (dir / "socket"));
     REQUIRE(::bind(listener.get(), address->get(), address->size) == 0);
     REQUIRE(::listen(listener.get(), 1) == 0);
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     agree({&node, &silent});
     std::string key = key_of({&node, &silent});
     std::thread client([&] {
         Status status = remote.put({node.local, address->text}, {node.number, silent.number}, key,
-                                   "bytes", Tier::Memory, kPatience);
+                                   "bytes", Tier::Memory, kDeadline);
         CHECK_FALSE(status.ok());
     });
     Fd accepted(::accept(listener.get(), nullptr, nullptr));
     auto before = Clock::now();
     node.stop();
-    CHECK(Clock::now() - before < kPatience / 2);
+    CHECK(Clock::now() - before < kDeadline / 2);
     client.join();
 }

@@ -120,7 +120,7 @@ int in_child_as_nobody(const std::function<int()>& child) {
 }
 
 bool eventually(const std::function<bool()>& happened) {
-    auto end = Clock::now() + kPatience;
+    auto end = Clock::now() + kDeadline;
     while (!happened()) {
         if (Clock::now() > end) return false;
         std::this_thread::sleep_for(2ms);
@@ -128,9 +128,9 @@ bool eventually(const std::function<bool()>& happened) {
     return true;
 }
 
-StoreDir::StoreDir(std::uint64_t memory, std::uint64_t disk, bool large_pages) {
+StoreDir::StoreDir(std::uint64_t memory, std::uint64_t disk, bool huge_pages) {
     auto opened =
-        Store::open({{{tier(Tier::Memory), memory, large_pages}, {tier(Tier::Disk), disk}}});
+        Store::open({{{tier(Tier::Memory), memory, huge_pages}, {tier(Tier::Disk), disk}}});
     REQUIRE(opened.ok());
     store = std::move(*opened);
 }
@@ -206,7 +206,7 @@ std::string key_of(const std::vector<Node*>& owners, const std::string& stem) {
     return {};
 }
 
-Status put(Remote& remote, const std::vector<Node*>& owners, const std::string& key,
+Status put(AgentClient& remote, const std::vector<Node*>& owners, const std::string& key,
            std::string_view bytes, Tier tier) {
     std::vector<std::string> addresses;
     std::vector<std::uint64_t> numbers;
@@ -214,7 +214,7 @@ Status put(Remote& remote, const std::vector<Node*>& owners, const std::string& 
         addresses.push_back(owner->tcp);
         numbers.push_back(owner->number);
     }
-    return remote.put(addresses, numbers, key, bytes, tier, kPatience);
+    return remote.put(addresses, numbers, key, bytes, tier, kDeadline);
 }
 
 Result<std::string> body_of(Result<Exchange> exchange) {
@@ -224,12 +224,13 @@ Result<std::string> body_of(Result<Exchange> exchange) {
     return bytes;
 }
 
-Result<std::string> get(Remote& remote, const std::string& address, const GetMessage& message) {
-    return body_of(remote.get(address, message, false, kPatience));
+Result<std::string> get(AgentClient& remote, const std::string& address,
+                        const GetMessage& message) {
+    return body_of(remote.get(address, message, false, kDeadline));
 }
 
-Result<std::string> read(Remote& remote, const std::string& address, const FileOrder& order) {
-    return body_of(remote.read(address, order, kPatience));
+Result<std::string> read(AgentClient& remote, const std::string& address, const FileOrder& order) {
+    return body_of(remote.read(address, order, kDeadline));
 }
 
 Fd raw_connection(const std::string& text) {

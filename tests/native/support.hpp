@@ -16,8 +16,8 @@
 #include "rpc/body.hpp"
 #include "rpc/frame.hpp"
 #include "store/agent.hpp"
+#include "store/agent_client.hpp"
 #include "store/lanes.hpp"
-#include "store/remote.hpp"
 
 namespace holdfast {
 
@@ -27,7 +27,7 @@ namespace test {
 
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 20s;  // far beyond what anything takes; only a hang misses it
+constexpr auto kDeadline = 20s;  // far beyond what anything takes; only a hang misses it
 inline const std::string kKey(32, 'k');
 
 // A directory that goes with everything in it.
@@ -52,7 +52,7 @@ std::size_t files_in(const std::string& directory);
 std::size_t open_descriptors();
 std::size_t heap_bytes();  // allocated at this moment
 
-// Waits until `happened`, at most kPatience; gives its last value.
+// Waits until `happened`, at most kDeadline; gives its last value.
 bool eventually(const std::function<bool()>& happened);
 
 // Runs `child` in a forked process and gives its exit code.
@@ -62,7 +62,7 @@ int in_child_as_nobody(const std::function<int()>& child);
 
 struct StoreDir {
     explicit StoreDir(std::uint64_t memory = 64 << 20, std::uint64_t disk = 64 << 20,
-                      bool large_pages = true);
+                      bool huge_pages = true);
     TempDir dir;
     std::unique_ptr<Store> store;
     std::string tier(Tier which) const { return dir / (which == Tier::Memory ? "mem" : "disk"); }
@@ -99,12 +99,12 @@ void agree(const std::vector<Node*>& nodes, std::uint64_t identity = 1);
 // A key that belongs to exactly these, in this order, once they agree.
 std::string key_of(const std::vector<Node*>& owners, const std::string& stem = "key");
 // A put over TCP to these owners.
-Status put(Remote& remote, const std::vector<Node*>& owners, const std::string& key,
+Status put(AgentClient& remote, const std::vector<Node*>& owners, const std::string& key,
            std::string_view bytes, Tier tier = Tier::Memory);
 
 // All of an object through a client.
-Result<std::string> get(Remote& remote, const std::string& address, const GetMessage& message);
-Result<std::string> read(Remote& remote, const std::string& address, const FileOrder& order);
+Result<std::string> get(AgentClient& remote, const std::string& address, const GetMessage& message);
+Result<std::string> read(AgentClient& remote, const std::string& address, const FileOrder& order);
 Result<std::string> body_of(Result<Exchange> exchange);
 
 // A connection on which a test writes what it likes.

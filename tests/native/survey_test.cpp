@@ -186,23 +186,23 @@ TEST_CASE("rule 8: two owners agree if and only if they hold the same objects") 
     CHECK(here.size() == there.size() + 1);
     CHECK(here.size() < 50);
 
-    Remote remote(kKey);
-    CHECK(remote.pull(b.tcp, {"key7", a.tcp, Tier::Disk}, kPatience).ok());
+    AgentClient remote(kKey);
+    CHECK(remote.pull(b.tcp, {"key7", a.tcp, Tier::Disk}, kDeadline).ok());
     CHECK(with_b() == with_a());
     REQUIRE(put_as(b.store(), {.key = "cached", .has_source = true, .copies = 2}, "x").ok());
     CHECK(with_b() != with_a());
-    CHECK(remote.pull(a.tcp, {"cached", b.tcp}, kPatience).ok());
+    CHECK(remote.pull(a.tcp, {"cached", b.tcp}, kDeadline).ok());
     CHECK(with_b() == with_a());
     REQUIRE(put_as(a.store(), {.key = "differs", .copies = 2}, "one").ok());
     REQUIRE(put_as(b.store(), {.key = "differs", .copies = 2}, "two").ok());
     CHECK(with_b() != with_a());
-    CHECK(remote.pull(b.tcp, {"differs", a.tcp}, kPatience).status().code() == Code::KeyExists);
+    CHECK(remote.pull(b.tcp, {"differs", a.tcp}, kDeadline).status().code() == Code::KeyExists);
 }
 
 TEST_CASE("rule 8: the greater number of copies wins wherever two meet") {
     Node a, b, c;
     agree({&a, &b, &c});
-    Remote remote(kKey);
+    AgentClient remote(kKey);
     std::string key = key_of({&a, &b, &c}), bytes = random_bytes(100'000, 1);
     REQUIRE(put(remote, {&a, &b}, key, bytes).ok());
     CHECK(a.store().survey()[c.number].first == 0);
@@ -216,7 +216,7 @@ TEST_CASE("rule 8: the greater number of copies wins wherever two meet") {
     std::string other = key_of({&a, &b, &c}, "other");
     REQUIRE(put_as(a.store(), {.key = other, .copies = 2}, bytes).ok());
     REQUIRE(put_as(c.store(), {.key = other, .copies = 3}, bytes).ok());
-    CHECK(remote.pull(a.tcp, {other, c.tcp}, kPatience)->copies == 3);
+    CHECK(remote.pull(a.tcp, {other, c.tcp}, kDeadline)->copies == 3);
     CHECK(a.store().survey()[c.number] == c.store().survey()[a.number]);
     CHECK(contents(a.store(), other) == bytes);
 }

@@ -177,7 +177,7 @@ TEST_CASE("a root is told as the agent sees it, and looked at again when somethi
 
     // Another directory takes its place. One looks at it; what is the same is not written again.
     std::uint32_t sequence = seen->sequence;
-    (*table)->pass_generation();
+    (*table)->advance_epoch();
     look = (*table)->look_at(root);
     REQUIRE(look);
     CHECK(!(*table)->look_at(root));
@@ -185,7 +185,7 @@ TEST_CASE("a root is told as the agent sees it, and looked at again when somethi
     CHECK(seen->sequence == sequence);
     REQUIRE(::rename(root.c_str(), (place / "old").c_str()) == 0);
     REQUIRE(::mkdir(root.c_str(), 0700) == 0);
-    (*table)->pass_generation();
+    (*table)->advance_epoch();
     {
         auto given_up = (*table)->look_at(root);
     }
@@ -197,7 +197,7 @@ TEST_CASE("a root is told as the agent sees it, and looked at again when somethi
 
     // One that is gone is not told, nor is one of an agent before.
     REQUIRE(::rmdir(root.c_str()) == 0);
-    (*table)->pass_generation();
+    (*table)->advance_epoch();
     (*table)->look_at(root)();
     CHECK(told() == nullptr);
     REQUIRE(::mkdir(root.c_str(), 0700) == 0);
@@ -235,12 +235,12 @@ TEST_CASE("a heart that was stopped says so when it goes on, and what was told n
     REQUIRE(eventually([&] { return read(view.table->beat_ns) != 0; }));
     REQUIRE(::kill(child.pid, SIGSTOP) == 0);
     REQUIRE(::waitpid(child.pid, nullptr, WUNTRACED) == child.pid);
-    std::uint64_t generation = read(view.table->generation);
+    std::uint64_t cache_epoch = read(view.table->cache_epoch);
     std::this_thread::sleep_for(AttributeTable::kFresh + 100ms);
     REQUIRE(::kill(child.pid, SIGCONT) == 0);
     pollfd waiting{said.get(), POLLIN, 0};
     CHECK(::poll(&waiting, 1, 20'000) == 1);
-    CHECK(eventually([&] { return read(view.table->generation) > generation; }));
+    CHECK(eventually([&] { return read(view.table->cache_epoch) > cache_epoch; }));
 }
 
 TEST_CASE("a table that cannot be made is a failure with a reason") {

@@ -19,7 +19,7 @@ struct Cluster {
     std::vector<std::unique_ptr<Node>> nodes;
     std::vector<std::string> racks;  // of each of them
     TempDir shared;
-    Remote remote{kKey};
+    AgentClient remote{kKey};
 
     explicit Cluster(std::vector<std::string> labels, std::uint64_t memory = 256 << 20)
         : racks(std::move(labels)) {
@@ -57,7 +57,7 @@ struct Cluster {
         return {.kind = kind, .root = shared.path(), .path = path};
     }
     Result<std::string> ask(Node& node, const TreeOrder& order) {
-        auto exchange = remote.tree(node.local, order, kPatience, kPatience);
+        auto exchange = remote.tree(node.local, order, kDeadline, kDeadline);
         if (!exchange.ok()) return exchange.take_status();
         return all_of(exchange->take_descriptor());
     }
@@ -139,7 +139,7 @@ TEST_CASE("a path that leaves the cache takes the listing of its directory along
     }
     REQUIRE(cluster.remote.client()
                 .ask(cluster.nodes[2]->local,
-                     {.op = Op::Leave, .meta = LeaveMessage{path, ""}.encode()}, kPatience)
+                     {.op = Op::Leave, .meta = LeaveMessage{path, ""}.encode()}, kDeadline)
                 .ok());
     for (auto& node : cluster.nodes) {
         CHECK(cluster.ask(*node, cluster.order(path)).status().code() == Code::NotCached);
@@ -194,11 +194,11 @@ TEST_CASE("nodes that believe one another to be the head end at once") {
     // Asked by another agent that takes us for the head, or for the one that stands in for it.
     order.hops = 0;
     auto refused =
-        cluster.remote.client().ask(a.tcp, {.op = Op::Tree, .meta = order.encode()}, kPatience);
+        cluster.remote.client().ask(a.tcp, {.op = Op::Tree, .meta = order.encode()}, kDeadline);
     CHECK(refused.status().code() == Code::StaleView);
     order.stands_in = true;
     CHECK(*body_of(cluster.remote.client().ask(a.tcp, {.op = Op::Tree, .meta = order.encode()},
-                                               kPatience)) == "bytes");
+                                               kDeadline)) == "bytes");
 }
 
 TEST_CASE("a dead head is replaced by the next owner, which reads once for all") {
@@ -263,7 +263,7 @@ TEST_CASE("a refresh is learnt of as a dropped key, and by whom was told only on
     std::vector<std::string> learnt;
     files.watch_refreshes([&](const std::string& path) { learnt.push_back(path); });
     std::string path = cluster.file("file", "old");
-    auto known = [&] { return files.broadcast().find(path).has_value(); };
+    auto known = [&] { return files.tree_catalog().find(path).has_value(); };
     REQUIRE(*cluster.ask(*cluster.nodes[0], cluster.order(path)) == "old");
     REQUIRE(known());
     store.bury({RefreshKey{"/elsewhere", 5}.encode()});

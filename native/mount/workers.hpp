@@ -13,10 +13,10 @@
 
 namespace holdfast::mount {
 
-class Serving {
+class Workers {
   public:
     // `ended` is called once, when nothing is mounted any more.
-    Serving(fuse_session* session, std::atomic<std::uint64_t>& requests,
+    Workers(fuse_session* session, std::atomic<std::uint64_t>& requests,
             std::function<void()> ended);
 
     // False if no thread can be started.

@@ -54,10 +54,10 @@ Operations::Outcome Operations::get(Request& request) {
     }
     bool descriptor = request.local && request.header.has(kDescriptor);
     bool whole = message->offset == 0 && message->length >= object->size;
-    // Opening a file on a disk, and reading the edges of a range, may block.
+    // FileOpener a file on a disk, and reading the edges of a range, may block.
     if (!object->in_heap && (object->tier == Tier::Disk || !whole))
         return Blocking{lane::kDisk, [this, object, message = *message, descriptor](Body& body) {
-                            Wait wait(incidents_, "get", message.key, "", body.patience(),
+                            Wait wait(incidents_, "get", message.key, "", body.deadline(),
                                       body.arrived());
                             Answer answer = serve(object, message, descriptor);
                             wait.ended(answer.status);

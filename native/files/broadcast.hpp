@@ -18,7 +18,7 @@
 
 namespace holdfast {
 
-class Warming {
+class Broadcast {
   public:
     struct Progress {
         std::uint64_t found = 0;     // files so far
@@ -28,8 +28,8 @@ class Warming {
         bool ended = true;
     };
 
-    explicit Warming(Tree& tree) : tree_(tree) {}
-    ~Warming();
+    explicit Broadcast(Tree& tree) : tree_(tree) {}
+    ~Broadcast();
 
     // In place of what was under way, if there was something.
     void start(TreeOrder top);

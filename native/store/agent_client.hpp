@@ -1,5 +1,5 @@
 // The primitives as a client asks for them, each one typed request to one agent.
-// Thread-safe, like the Client underneath; every call may block for its patience.
+// Thread-safe, like the Client underneath; every call may block for its deadline.
 #pragma once
 
 #include <string>
@@ -12,45 +12,45 @@
 
 namespace holdfast {
 
-class Remote {
+class AgentClient {
   public:
-    explicit Remote(std::string job_key) : client_(std::move(job_key), kLooksFor) {}
+    explicit AgentClient(std::string job_key) : client_(std::move(job_key), kLooksFor) {}
 
-    // Stores at all owners, the first of which passes it on; `patience` is for one of them.
+    // Stores at all owners, the first of which passes it on; `deadline` is for one of them.
     // `owners` are their numbers in the order of the ring, `addresses` where they live.
     Status put(const std::vector<std::string>& addresses, const std::vector<std::uint64_t>& owners,
-               const std::string& key, std::string_view data, Tier tier, Duration patience);
+               const std::string& key, std::string_view data, Tier tier, Duration deadline);
 
     // The reply is there, its body still to be read (or a descriptor to be taken).
     Result<Exchange> get(const std::string& address, const GetMessage& message, bool descriptor,
-                         Duration patience);
+                         Duration deadline);
     // A file of the shared file system, from the node that owns it or is asked to; the answer's
     // meta is its Attributes.
-    Result<Exchange> read(const std::string& address, const FileOrder& order, Duration patience);
+    Result<Exchange> read(const std::string& address, const FileOrder& order, Duration deadline);
     // The same by descriptor, from the agent of this host: the reply brings it.
     Result<Exchange> open_file(const std::string& address, const OpenMessage& message,
-                               Duration patience);
+                               Duration deadline);
     Result<Attributes> attributes(const std::string& address, const FileOrder& order,
-                                  Duration patience);
-    Result<Attributes> warm(const std::string& address, const FileOrder& order, Duration patience);
+                                  Duration deadline);
+    Result<Attributes> warm(const std::string& address, const FileOrder& order, Duration deadline);
 
     // What the tree of a path brings, by descriptor, from the agent of this host. It may take as
-    // long as `patience`, as long as the agent says after each `silence` that it lives.
-    Result<Exchange> tree(const std::string& address, const TreeOrder& order, Duration patience,
+    // long as `deadline`, as long as the agent says after each `silence` that it lives.
+    Result<Exchange> tree(const std::string& address, const TreeOrder& order, Duration deadline,
                           Duration silence);
 
     Result<ObjectInfo> pull(const std::string& address, const PullMessage& message,
-                            Duration patience);
-    Result<ObjectInfo> stat(const std::string& address, const std::string& key, Duration patience,
+                            Duration deadline);
+    Result<ObjectInfo> stat(const std::string& address, const std::string& key, Duration deadline,
                             std::uint64_t wanted = 0);
     Result<ObjectInfo> verify(const std::string& address, const std::string& key,
-                              Duration patience);
+                              Duration deadline);
     Result<ListReply> list(const std::string& address, const ListMessage& message,
-                           Duration patience);
-    Status drop(const std::string& address, const DropMessage& message, Duration patience);
-    Status pin(const std::string& address, const PinMessage& message, Duration patience);
+                           Duration deadline);
+    Status drop(const std::string& address, const DropMessage& message, Duration deadline);
+    Status pin(const std::string& address, const PinMessage& message, Duration deadline);
     Result<std::string> call(const std::string& address, const CallMessage& message,
-                             std::string_view body, Duration patience);
+                             std::string_view body, Duration deadline);
 
     Client& client() { return client_; }
 
@@ -58,9 +58,9 @@ class Remote {
     // An agent that was stopped, or killed while its storage hangs, keeps its connections open: one
     // that is silent for long is asked for a sign of life, and nobody waits for it any longer
     // without one.
-    Result<Exchange> ask_watched(const std::string& address, Question question, Duration patience);
+    Result<Exchange> ask_watched(const std::string& address, Question question, Duration deadline);
     Result<ObjectInfo> ask_info(Op op, const std::string& address, std::string meta,
-                                Duration patience);
+                                Duration deadline);
 
     // A program has nothing else to do until the reply is there. Small ones come within this time,
     // and of a request that takes long it is a small part.

@@ -106,7 +106,7 @@ void list(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset, bool
         return;
     }
     for (;;) {
-        auto generation = mount.generation.load();
+        auto cache_epoch = mount.cache_epoch.load();
         int error = 0;
         KnownPtr known;
         if (!node->is_made_up()) {
@@ -124,7 +124,7 @@ void list(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset, bool
                 fill_made_up(mount, node, offset, into);
         }
         std::shared_lock lock(mount.answering);
-        if (generation == mount.generation) return into.answer();
+        if (cache_epoch == mount.cache_epoch) return into.answer();
         into.take_back();
     }
 }

@@ -26,11 +26,11 @@ struct Opened {
 struct Cluster {
     Node a, b, c;
     TempDir shared;
-    Remote remote{kKey};
+    AgentClient remote{kKey};
 
     Cluster() {
         agree({&a, &b, &c});
-        a.agent().opening().set({.strikes = 2, .avoid = 1h, .file_deadline = 5s, .deadline = 5s});
+        a.agent().opener().set({.strikes = 2, .avoid = 1h, .file_deadline = 5s, .deadline = 5s});
     }
 
     // A file with random bytes that belongs to these, in this order.
@@ -44,8 +44,8 @@ struct Cluster {
         return {.root = shared.path(), .path = path, .largest = 1 << 30};
     }
     Result<Opened> open(const FileOrder& order, OnFailure on_failure = OnFailure::Recache,
-                        Duration patience = kPatience) {
-        auto exchange = remote.open_file(a.local, {on_failure, order}, patience);
+                        Duration deadline = kDeadline) {
+        auto exchange = remote.open_file(a.local, {on_failure, order}, deadline);
         if (!exchange.ok()) return exchange.take_status();
         auto attributes = Attributes::decode(exchange->meta());
         if (!attributes.ok()) return attributes.take_status();
@@ -69,7 +69,7 @@ struct Cluster {
         }
         a.agent().set_placement(Ring(names, 16), numbers, addresses, 1);
     }
-    const OpeningCounters& counters() { return a.agent().opening().counters(); }
+    const OpenCounters& counters() { return a.agent().opener().counters(); }
     std::vector<std::uint64_t> doubted() {
         std::vector<std::uint64_t> members;
         while (auto event = a.agent().events().next())
@@ -137,7 +137,7 @@ TEST_CASE("a copy on the disk that was asked for is passed, though all is then t
     order.tier = Tier::Disk;
     REQUIRE(cluster.open(order).ok());
     Fd passed =
-        passed_while_distrusted(agent, agent.opening(), OpenMessage{.order = order}.encode());
+        passed_while_distrusted(agent, agent.opener(), OpenMessage{.order = order}.encode());
     CHECK(all_of(passed) == random_bytes(300'000, 1));
 }
 
@@ -237,7 +237,7 @@ TEST_CASE("an owner that takes requests and never answers costs a few deadlines,
     Cluster cluster;
     Silent silent;
     cluster.found_at(silent.tcp, cluster.c.tcp);
-    cluster.a.agent().opening().set(
+    cluster.a.agent().opener().set(
         {.strikes = 2, .avoid = 1h, .file_deadline = 200ms, .deadline = 5s});
     std::string path = cluster.file_of({&cluster.b, &cluster.c}, 100'000, 7);
     for (std::uint64_t strike = 1; strike <= 2; ++strike) {
@@ -350,7 +350,7 @@ TEST_CASE("a second copy that is here spares the way to the owner, and is not wo
     auto theirs = cluster.b.store().list("@file", "", 10);
     REQUIRE(theirs.size() == 1);
     REQUIRE(cluster.remote
-                .pull(cluster.a.local, {theirs[0]->key, cluster.b.tcp, Tier::Memory}, kPatience)
+                .pull(cluster.a.local, {theirs[0]->key, cluster.b.tcp, Tier::Memory}, kDeadline)
                 .ok());
     auto opened = cluster.open(order);
     REQUIRE(opened.ok());
@@ -433,7 +433,7 @@ TEST_CASE("files are opened over the Unix socket only") {
     Cluster cluster;
     std::string path = cluster.file_of({&cluster.a}, 1000, 7);
     OpenMessage message{OnFailure::Recache, cluster.order(path)};
-    auto far = cluster.remote.open_file(cluster.a.tcp, message, kPatience);
+    auto far = cluster.remote.open_file(cluster.a.tcp, message, kDeadline);
     CHECK(far.status().code() == Code::BadInput);
     std::string meta = message.encode();
     for (std::string bad : {std::string(), std::string("\x03") + meta.substr(1), meta + "x",
@@ -448,7 +448,7 @@ TEST_CASE("a change waits for the programs of members that could not be told") {
     auto leave = [&] {
         TimePoint before = Clock::now();
         Question question{.op = Op::Leave, .meta = LeaveMessage{path, ""}.encode()};
-        CHECK(cluster.remote.client().ask(cluster.a.local, question, kPatience).ok());
+        CHECK(cluster.remote.client().ask(cluster.a.local, question, kDeadline).ok());
         return Clock::now() - before;
     };
     leave();

@@ -39,11 +39,11 @@ Result<Tree::Way> Tree::way(const TreeOrder& order) {
     return found;
 }
 
-Result<Document> Tree::find(const TreeOrder& order, const Way& way, Duration patience) {
-    TimePoint end = Clock::now() + patience;
+Result<Document> Tree::find(const TreeOrder& order, const Way& way, Duration deadline) {
+    TimePoint end = Clock::now() + deadline;
     const Placement& placement = *way.placement;
     // Before the list: who is asked may not have heard of a refresh that is not on it.
-    auto time = files_.broadcast().time();
+    auto epoch = files_.tree_catalog().epoch();
     TreeOrder asked = order;
     asked.hops = static_cast<std::uint8_t>(way.level - 1);
     asked.refreshes = files_.refreshes().recent(Clock::now());
@@ -53,7 +53,7 @@ Result<Document> Tree::find(const TreeOrder& order, const Way& way, Duration pat
     };
     for (std::uint32_t node : way.above) {
         auto answer = ask(
-            {placement.numbers[node], placement.addresses[node], end - Clock::now(), time}, asked);
+            {placement.numbers[node], placement.addresses[node], end - Clock::now(), epoch}, asked);
         if (final(answer)) return answer;
     }
     // The head failed, or does not think that it is one.
@@ -67,7 +67,7 @@ Result<Document> Tree::find(const TreeOrder& order, const Way& way, Duration pat
         auto answer =
             placement.numbers[node] == placement.self
                 ? head_.read(order, left)
-                : ask({placement.numbers[node], placement.addresses[node], left, time}, asked);
+                : ask({placement.numbers[node], placement.addresses[node], left, epoch}, asked);
         if (final(answer)) return answer;
     }
     return Status(Code::NotCached, "nobody has " + order.path + " who answers");
@@ -86,7 +86,7 @@ Result<Document> Tree::ask(const Asked& asked, const TreeOrder& order) {
         Seen seen;
         Wait wait(incidents_, "climb", order.path, asked.address, end - Clock::now());
         auto document =
-            receive({asked.member, asked.address, end - Clock::now(), asked.time}, order, seen);
+            receive({asked.member, asked.address, end - Clock::now(), asked.epoch}, order, seen);
         wait.ended(document);
         if (document.ok()) return document;
         const Status& status = document.status();
@@ -149,7 +149,7 @@ Result<Document> Tree::receive(const Asked& asked, const TreeOrder& order, Seen&
         {.attributes = attributes, .looked = looked, .keep = reply->keep});
     if (!document.ok()) return document;
     if (reply->keep)
-        files_.broadcast().learn(order.path, attributes, asked.time, looked, listing_crc);
+        files_.tree_catalog().learn(order.path, attributes, asked.epoch, looked, listing_crc);
     auto took = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start);
     counters_.bytes_up += size;
     ++counters_.hops;

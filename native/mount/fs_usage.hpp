@@ -16,10 +16,10 @@
 
 namespace holdfast::mount {
 
-class Figures {
+class FsUsage {
   public:
     // Its thread runs until the process ends.
-    explicit Figures(const Settings& settings);
+    explicit FsUsage(const Settings& settings);
 
     // Of a root; of the first one if it is null.
     struct statvfs get(const Root* root);

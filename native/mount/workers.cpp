@@ -1,4 +1,4 @@
-#include "mount/serving.hpp"
+#include "mount/workers.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -16,22 +16,22 @@ constexpr int kMostWaiting = 8;
 
 }  // namespace
 
-Serving::Serving(fuse_session* session, std::atomic<std::uint64_t>& requests,
+Workers::Workers(fuse_session* session, std::atomic<std::uint64_t>& requests,
                  std::function<void()> ended)
     : session_(session), requests_(requests), ended_(std::move(ended)) {}
 
-bool Serving::start() {
+bool Workers::start() {
     std::lock_guard lock(mutex_);
     return start_one();
 }
 
-bool Serving::goes_on() {
+bool Workers::goes_on() {
     std::lock_guard lock(mutex_);
     bool answers = std::exchange(answered_before_, answered_) != answered_;
     return answers || waiting_ > 0 || threads_ < kMostThreads;
 }
 
-bool Serving::start_one() {
+bool Workers::start_one() {
     try {
         start_thread([this] { serve(); }).detach();
     } catch (const std::system_error&) {
@@ -42,7 +42,7 @@ bool Serving::start_one() {
     return true;
 }
 
-void Serving::serve() {
+void Workers::serve() {
     fuse_buf request{};
     bool over = false, superfluous = false;
     while (!over && !superfluous) {

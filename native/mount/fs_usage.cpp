@@ -1,4 +1,4 @@
-#include "mount/figures.hpp"
+#include "mount/fs_usage.hpp"
 
 #include "base/thread.hpp"
 
@@ -10,7 +10,7 @@ constexpr auto kWait = std::chrono::milliseconds(200);
 
 }  // namespace
 
-Figures::Figures(const Settings& settings) : settings_(settings), known_(settings.roots.size()) {
+FsUsage::FsUsage(const Settings& settings) : settings_(settings), known_(settings.roots.size()) {
     for (auto& one : known_) {
         one.f_bsize = one.f_frsize = 4096;
         one.f_namemax = 255;
@@ -18,7 +18,7 @@ Figures::Figures(const Settings& settings) : settings_(settings), known_(setting
     start_thread([this] { run(); }).detach();
 }
 
-struct statvfs Figures::get(const Root* root) {
+struct statvfs FsUsage::get(const Root* root) {
     auto index = root == nullptr ? 0 : static_cast<std::size_t>(root - settings_.roots.data());
     std::unique_lock lock(mutex_);
     auto fresh = [&] { return Clock::now() - asked_ < kFresh; };
@@ -30,7 +30,7 @@ struct statvfs Figures::get(const Root* root) {
     return known_[index];
 }
 
-void Figures::run() {
+void FsUsage::run() {
     for (;;) {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [&] { return wanted_; });

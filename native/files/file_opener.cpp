@@ -1,4 +1,4 @@
-#include "files/opening.hpp"
+#include "files/file_opener.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -35,7 +35,7 @@ Status not_cached(const std::string& path, const std::string& why) {
 
 // What all who ask for a file at once wait for. One file may go to all of them: nobody ever writes
 // to it again. Each opens it for itself, since those who share an open file share its offset.
-struct Opening::Fetch {
+struct FileOpener::Fetch {
     std::condition_variable ended;
     std::size_t waiting = 0;
     std::optional<Result<Passed>> outcome;
@@ -45,37 +45,37 @@ struct Opening::Fetch {
     std::uint64_t bytes() const { return received + (growing ? growing->progress().bytes : 0); }
 };
 
-void Opening::set(const TrustSettings& settings) {
+void FileOpener::set(const TrustSettings& settings) {
     std::lock_guard lock(mutex_);
     trust_.set(settings);
 }
 
-Status Opening::publish(const std::string& table) {
+Status FileOpener::publish(const std::string& table) {
     auto opened = AttributeTable::open(table, [this] { files_.distrust(); });
     if (!opened.ok()) return opened.take_status();
     table_ = std::move(*opened);
-    files_.catalog().watch([table = table_.get()] { table->pass_generation(); });
-    store_.watch_lost([table = table_.get()] { table->pass_generation(); });
+    files_.catalog().watch([table = table_.get()] { table->advance_epoch(); });
+    store_.watch_lost([table = table_.get()] { table->advance_epoch(); });
     return {};
 }
 
-std::variant<Answer, Blocking> Opening::handle(const Request& request) {
+std::variant<Answer, Blocking> FileOpener::handle(const Request& request) {
     if (!request.local || !request.header.has(kDescriptor))
         return Answer(
             Status(Code::BadInput, "files are opened through the agent of the same host"));
     auto message = OpenMessage::decode(request.meta);
     if (!message.ok()) return Answer(message.take_status());
     if (table_) table_->keep_beating();
-    std::uint64_t generation = table_ ? table_->generation() : 0;
+    std::uint64_t cache_epoch = table_ ? table_->cache_epoch() : 0;
     auto known = files_.known(message->order);
     // A hit waits for the shared file system only if programs were never told of the root.
     auto look =
         table_ ? table_->look_at(message->order.root, known.has_value()) : std::function<void()>();
     if (known) {
         auto copy = std::make_shared<FileCopy>(std::move(*known));
-        auto serve = [this, order = message->order, copy, generation]() -> std::optional<Answer> {
+        auto serve = [this, order = message->order, copy, cache_epoch]() -> std::optional<Answer> {
             if (!files_.open(*copy)) return std::nullopt;
-            record_name(order, *copy, generation);
+            record_name(order, *copy, cache_epoch);
             return pass(order, Passed{copy->attributes, std::move(copy->file)});
         };
         // Those on the disk are not held up by what is fetched. What was good when it was asked for
@@ -91,21 +91,22 @@ std::variant<Answer, Blocking> Opening::handle(const Request& request) {
         if (auto answer = serve()) return std::move(*answer);
     }
     auto fetch = [this, look, message = std::move(*message)](Body& body) {
-        Wait wait(incidents_, "open", message.order.path, "", body.patience(), body.arrived());
+        Wait wait(incidents_, "open", message.order.path, "", body.deadline(), body.arrived());
         if (look) look();
-        Answer answer = pass(message.order, join(message, body.patience()));
+        Answer answer = pass(message.order, join(message, body.deadline()));
         wait.ended(answer.status);
         return answer;
     };
     return Blocking{lane::kFetch, std::move(fetch), true};
 }
 
-void Opening::record_name(const FileOrder& order, const FileCopy& copy, std::uint64_t generation) {
+void FileOpener::record_name(const FileOrder& order, const FileCopy& copy,
+                             std::uint64_t cache_epoch) {
     if (table_)
-        table_->record_name(order, store_.path_of(*copy.object), copy.file.get(), generation);
+        table_->record_name(order, store_.path_of(*copy.object), copy.file.get(), cache_epoch);
 }
 
-Answer Opening::pass(const FileOrder& order, Result<Passed> passed) {
+Answer FileOpener::pass(const FileOrder& order, Result<Passed> passed) {
     if (!passed.ok()) return passed.take_status();
     // A part looks like no file that anybody may ask about.
     if (table_ && !passed->part)
@@ -123,7 +124,7 @@ Answer Opening::pass(const FileOrder& order, Result<Passed> passed) {
 
 // ---- changes ---------------------------------------------------------------------------------
 
-std::variant<Answer, Blocking> Opening::leave(const Request& request) {
+std::variant<Answer, Blocking> FileOpener::leave(const Request& request) {
     auto message = LeaveMessage::decode(request.meta);
     if (!message.ok()) return Answer(message.take_status());
     if (!message->key.empty())
@@ -136,7 +137,7 @@ std::variant<Answer, Blocking> Opening::leave(const Request& request) {
                         auto keys = files_.leave(path);
                         for (int i = 0; i < kMostRounds && !keys.empty(); ++i) {
                             std::vector<std::string> again;
-                            for (auto& key : keys) tell_all(path, key, body.patience(), again);
+                            for (auto& key : keys) tell_all(path, key, body.deadline(), again);
                             store_.bury(again);
                             keys = std::move(again);
                         }
@@ -148,13 +149,13 @@ std::variant<Answer, Blocking> Opening::leave(const Request& request) {
 // programs may open copies by name, as long as they believe that their agent lives. Those who know
 // of a refresh that we have not heard of say by which key the path left them instead: all are to
 // know that one, since the key that we made counts for nothing beside the refresh.
-void Opening::tell_all(const std::string& path, const std::string& key, Duration patience,
-                       std::vector<std::string>& again) {
+void FileOpener::tell_all(const std::string& path, const std::string& key, Duration deadline,
+                          std::vector<std::string>& again) {
     PlacementPtr placement = presence_.placement();
     if (!placement) return;
     // What is left is for those who do not answer.
     TimePoint end =
-        Clock::now() + std::max(patience * 3 / 4 - AttributeTable::kFresh, patience / 4);
+        Clock::now() + std::max(deadline * 3 / 4 - AttributeTable::kFresh, deadline / 4);
     const std::size_t count = placement->numbers.size();
     const std::string meta = LeaveMessage{"", key}.encode();
     std::atomic<std::size_t> next{0};
@@ -201,9 +202,9 @@ void Opening::tell_all(const std::string& path, const std::string& key, Duration
 
 // ---- our own ---------------------------------------------------------------------------------
 
-Result<Passed> Opening::local(const FileOrder& order, Duration patience, Fetch& own) {
-    Wait wait(incidents_, "fill", order.path, "", patience);
-    auto copy = files_.fetch(order, patience);
+Result<Passed> FileOpener::local(const FileOrder& order, Duration deadline, Fetch& own) {
+    Wait wait(incidents_, "fill", order.path, "", deadline);
+    auto copy = files_.fetch(order, deadline);
     if (!copy.ok()) {
         wait.ended(copy);
         return copy.take_status();
@@ -214,15 +215,15 @@ Result<Passed> Opening::local(const FileOrder& order, Duration patience, Fetch& 
     }
     bool in_parts = copy->growing && order.part && copy->attributes.size > kWholeBytes;
     auto passed =
-        in_parts ? copy_part(order, *copy, patience) : when_whole(std::move(*copy), patience);
+        in_parts ? copy_part(order, *copy, deadline) : when_whole(std::move(*copy), deadline);
     wait.ended(passed);
     return passed;
 }
 
-Result<Passed> Opening::when_whole(FileCopy copy, Duration patience) {
+Result<Passed> FileOpener::when_whole(FileCopy copy, Duration deadline) {
     if (!copy.growing) return Passed{copy.attributes, std::move(copy.file)};
-    // Whoever waits for us must hear us before its own patience ends; the fill goes on.
-    if (Status status = wait_until_whole(*copy.growing, patience * 3 / 4); !status.ok())
+    // Whoever waits for us must hear us before its own deadline ends; the fill goes on.
+    if (Status status = wait_until_whole(*copy.growing, deadline * 3 / 4); !status.ok())
         return status;
     // Kept or not, it is whole, and nobody writes to it any more.
     auto descriptor = reopen(*copy.growing->file().file);
@@ -230,8 +231,9 @@ Result<Passed> Opening::when_whole(FileCopy copy, Duration patience) {
     return Passed{copy.attributes, std::move(*descriptor)};
 }
 
-Result<Passed> Opening::copy_part(const FileOrder& order, const FileCopy& copy, Duration patience) {
-    auto piece = files_.part(order, copy, patience * 3 / 4);
+Result<Passed> FileOpener::copy_part(const FileOrder& order, const FileCopy& copy,
+                                     Duration deadline) {
+    auto piece = files_.part(order, copy, deadline * 3 / 4);
     if (!piece.ok()) return piece.take_status();
     const FileSlice& from = piece->slice;
     auto file = SingleUse::make(store_);
@@ -260,11 +262,11 @@ Result<Passed> Opening::copy_part(const FileOrder& order, const FileCopy& copy, 
 
 // ---- one fetch for all who ask at once -------------------------------------------------------
 
-Result<Passed> Opening::join(const OpenMessage& message, Duration patience) {
+Result<Passed> FileOpener::join(const OpenMessage& message, Duration deadline) {
     // Whoever wants to know the file as it is now gets nothing that was looked at before.
     if (message.order.validate) {
         Fetch alone;
-        return find(message, patience, alone);
+        return find(message, deadline, alone);
     }
     auto share = [](const Result<Passed>& outcome) -> Result<Passed> {
         if (!outcome.ok()) return outcome.status();
@@ -273,7 +275,7 @@ Result<Passed> Opening::join(const OpenMessage& message, Duration patience) {
         return Passed{outcome->attributes, std::move(*descriptor), outcome->fetched, outcome->part};
     };
     // Nor whoever comes after a refresh what was fetched before it.
-    std::string name = message.encode() + MetaWriter().number(files_.catalog().time()).take();
+    std::string name = message.encode() + MetaWriter().number(files_.catalog().epoch()).take();
     std::unique_lock lock(mutex_);
     auto& entry = running_[name];
     if (entry) {
@@ -282,7 +284,7 @@ Result<Passed> Opening::join(const OpenMessage& message, Duration patience) {
         ++counters_.joined;
         // As long as bytes come: the shared file system may hang, and threads are few.
         auto ended = [&] { return other->outcome.has_value(); };
-        for (auto before = other->bytes(); !other->ended.wait_for(lock, patience * 3 / 4, ended);) {
+        for (auto before = other->bytes(); !other->ended.wait_for(lock, deadline * 3 / 4, ended);) {
             auto now = other->bytes();
             if (now == before) return not_cached(message.order.path, "does not come");
             before = now;
@@ -292,7 +294,7 @@ Result<Passed> Opening::join(const OpenMessage& message, Duration patience) {
     }
     auto own = entry = std::make_shared<Fetch>();
     lock.unlock();
-    auto outcome = find(message, patience, *own);
+    auto outcome = find(message, deadline, *own);
     lock.lock();
     running_.erase(name);
     if (own->waiting == 0) return outcome;
@@ -304,14 +306,14 @@ Result<Passed> Opening::join(const OpenMessage& message, Duration patience) {
 
 // ---- from whom -------------------------------------------------------------------------------
 
-Result<Passed> Opening::find(const OpenMessage& message, Duration patience, Fetch& own) {
+Result<Passed> FileOpener::find(const OpenMessage& message, Duration deadline, Fetch& own) {
     const FileOrder& order = message.order;
     if (files_.excluded().contains(order.path))
         return not_cached(order.path, "was changed and not refreshed since");
     PlacementPtr placement = presence_.placement();
     if (!placement) return not_cached(order.path, "has no owners yet that this agent knows of");
-    // Whoever waits for us must hear us before its own patience ends.
-    TimePoint end = Clock::now() + patience * 3 / 4;
+    // Whoever waits for us must hear us before its own deadline ends.
+    TimePoint end = Clock::now() + deadline * 3 / 4;
 
     // A second copy of ours spares the way to the first owner, but is not worth a fill.
     std::string key = file_prefix(order.path);
@@ -348,7 +350,7 @@ Result<Passed> Opening::find(const OpenMessage& message, Duration patience, Fetc
     return not_cached(order.path, "has no owner that answers");
 }
 
-std::optional<Opening::Owner> Opening::next(OwnerWalk& walk) {
+std::optional<FileOpener::Owner> FileOpener::next(OwnerWalk& walk) {
     std::lock_guard lock(mutex_);
     auto node = walk.next(trust_, Clock::now());
     if (!node) return std::nullopt;
@@ -356,8 +358,8 @@ std::optional<Opening::Owner> Opening::next(OwnerWalk& walk) {
     return Owner{member, walk.placement().addresses[*node], trust_.deadline(member)};
 }
 
-Result<Passed> Opening::fetch(const Owner& owner, const FileOrder& order, Duration left,
-                              Fetch& own) {
+Result<Passed> FileOpener::fetch(const Owner& owner, const FileOrder& order, Duration left,
+                                 Fetch& own) {
     bool whole_wait = owner.deadline <= left;
     for (bool again = false;; again = true) {
         bool began = false;
@@ -382,8 +384,8 @@ Result<Passed> Opening::fetch(const Owner& owner, const FileOrder& order, Durati
     }
 }
 
-Result<Passed> Opening::receive(const Owner& owner, const FileOrder& order, Duration wait,
-                                Fetch& own, bool& began) {
+Result<Passed> FileOpener::receive(const Owner& owner, const FileOrder& order, Duration wait,
+                                   Fetch& own, bool& began) {
     const std::string& address = owner.address;
     TimePoint asked = Clock::now();
     std::optional<Result<SingleUse>> made;
@@ -419,12 +421,12 @@ Result<Passed> Opening::receive(const Owner& owner, const FileOrder& order, Dura
     return passed;
 }
 
-void Opening::answered(std::uint64_t member, Duration first_byte) {
+void FileOpener::answered(std::uint64_t member, Duration first_byte) {
     std::lock_guard lock(mutex_);
     trust_.answered(member, first_byte);
 }
 
-void Opening::failed(std::uint64_t member, const std::string& path, const Status& status) {
+void FileOpener::failed(std::uint64_t member, const std::string& path, const Status& status) {
     ++counters_.failures;
     {
         std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-#include "files/warming.hpp"
+#include "files/broadcast.hpp"
 
 #include <sys/stat.h>
 
@@ -12,15 +12,15 @@
 namespace holdfast {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(20);  // for one of them
+constexpr auto kDeadline = std::chrono::seconds(20);  // for one of them
 
 }  // namespace
 
-Warming::~Warming() {
+Broadcast::~Broadcast() {
     stop();
 }
 
-void Warming::stop() {
+void Broadcast::stop() {
     std::list<Run> ending;
     {
         std::lock_guard lock(mutex_);
@@ -32,7 +32,7 @@ void Warming::stop() {
         for (auto& thread : run.threads) thread.join();
 }
 
-void Warming::start(TreeOrder top) {
+void Broadcast::start(TreeOrder top) {
     std::uint64_t largest = tree_.settings().largest;
     top.kind = TreeOrder::Kind::Listing;
     std::list<Run> ended;  // their threads have nothing left to do
@@ -59,12 +59,12 @@ void Warming::start(TreeOrder top) {
         for (auto& thread : run.threads) thread.join();
 }
 
-Warming::Progress Warming::progress() const {
+Broadcast::Progress Broadcast::progress() const {
     std::lock_guard lock(mutex_);
     return runs_.empty() ? Progress() : runs_.back().progress;
 }
 
-void Warming::work(Run& run) {
+void Broadcast::work(Run& run) {
     std::unique_lock lock(mutex_);
     for (;;) {
         wake_.wait(lock,
@@ -74,7 +74,7 @@ void Warming::work(Run& run) {
         run.waiting.pop_front();
         ++run.under_way;
         lock.unlock();
-        auto document = tree_.obtain(order, kPatience);
+        auto document = tree_.obtain(order, kDeadline);
         done(run, order, document);
         lock.lock();
         --run.under_way;
@@ -84,7 +84,7 @@ void Warming::work(Run& run) {
     --run.working;
 }
 
-void Warming::done(Run& run, const TreeOrder& order, const Result<Document>& document) {
+void Broadcast::done(Run& run, const TreeOrder& order, const Result<Document>& document) {
     auto listing = order.kind == TreeOrder::Kind::Listing && document.ok()
                        ? read_listing(document->file->get(), document->size)
                        : Result<Listing>(Status(Code::NotCached, "no listing"));

@@ -24,11 +24,11 @@ PutMessage onward(const PutMessage& message) {
     return next;
 }
 
-// Our sender waits as long as `body.patience()`; those behind us must fail before it does, or it
+// Our sender waits as long as `body.deadline()`; those behind us must fail before it does, or it
 // would blame us for them.
-Duration patience_onward(const PutMessage& message, const Body& body) {
+Duration deadline_onward(const PutMessage& message, const Body& body) {
     auto hops = static_cast<Duration::rep>(message.onward.size());
-    return body.patience() * hops / (hops + 1);
+    return body.deadline() * hops / (hops + 1);
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ Operations::Outcome Operations::put(Request& request) {
     return Blocking{
         lane, [this, message = std::move(message), streamed](Body& body) -> Answer {
             Wait wait(incidents_, "put", message.ok() ? std::string_view(message->key) : "", "",
-                      body.patience(), body.arrived());
+                      body.deadline(), body.arrived());
             Answer answer(message.ok()
                               ? fence(message->key, message->owners, message->owners.size(), true)
                               : message.status());
@@ -68,11 +68,11 @@ Answer Operations::put_inline(const PutMessage& message, Body& body) {
     if (Status status = writer->append(bytes->data(), bytes->size()); !status.ok()) return status;
     if (!message.onward.empty()) {
         fault_point(Stage::Chain);
-        Duration patience = patience_onward(message, body);
-        Wait wait(incidents_, "forward", message.key, message.onward.front(), patience);
+        Duration deadline = deadline_onward(message, body);
+        Wait wait(incidents_, "forward", message.key, message.onward.front(), deadline);
         auto reply =
             peers_.ask(message.onward.front(),
-                       {.op = Op::Put, .meta = onward(message).encode(), .body = *bytes}, patience);
+                       {.op = Op::Put, .meta = onward(message).encode(), .body = *bytes}, deadline);
         wait.ended(reply);
         if (!reply.ok()) return reply.take_status();
     }
@@ -89,14 +89,14 @@ Answer Operations::put_streamed(const PutMessage& message, Body& body) {
     if (!writer.ok()) return writer.take_status();
     std::optional<Exchange> next;
     if (!message.onward.empty()) {
-        Duration patience = patience_onward(message, body);
-        Wait wait(incidents_, "forward", message.key, message.onward.front(), patience);
+        Duration deadline = deadline_onward(message, body);
+        Wait wait(incidents_, "forward", message.key, message.onward.front(), deadline);
         auto asked = peers_.ask(message.onward.front(),
                                 {.op = Op::Put,
                                  .flags = kAskFirst,
                                  .meta = onward(message).encode(),
                                  .announced_bytes = body.size()},
-                                patience);
+                                deadline);
         wait.ended(asked);
         if (!asked.ok()) return asked.take_status();
         next.emplace(std::move(*asked));
@@ -120,7 +120,7 @@ Answer Operations::put_streamed(const PutMessage& message, Body& body) {
     if (!crc.ok()) return crc.take_status();
     if (failed.ok() && next) {
         Wait wait(incidents_, "forward", message.key, message.onward.front(),
-                  patience_onward(message, body));
+                  deadline_onward(message, body));
         failed = next->finish_body(*crc);
         wait.ended(failed);
     }

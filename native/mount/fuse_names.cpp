@@ -49,10 +49,10 @@ void look_up(fuse_req_t request, fuse_ino_t number, const char* name) {
         return;
     }
     for (;;) {
-        auto generation = mount.generation.load();
+        auto cache_epoch = mount.cache_epoch.load();
         auto found = mount.look_up(above, name);
         std::shared_lock lock(mount.answering);
-        if (generation != mount.generation) {
+        if (cache_epoch != mount.cache_epoch) {
             if (found.value) mount.nodes.forget(found.value->number, 1);
             continue;
         }
@@ -88,10 +88,10 @@ void get_attributes(fuse_req_t request, fuse_ino_t number, fuse_file_info*) {
         return;
     }
     for (;;) {
-        auto generation = mount.generation.load();
+        auto cache_epoch = mount.cache_epoch.load();
         if (node->is_outdated()) mount.renew(node);
         std::shared_lock lock(mount.answering);
-        if (generation != mount.generation) continue;
+        if (cache_epoch != mount.cache_epoch) continue;
         struct stat info = stat_of(*node);
         fuse_reply_attr(request, &info, mount.timeout_of(*node));
         return;
@@ -109,7 +109,7 @@ void read_link(fuse_req_t request, fuse_ino_t number) {
 void file_system(fuse_req_t request, fuse_ino_t number) {
     Mount& mount = mount_of(request);
     NodePtr node = mount.nodes.find(number);
-    struct statvfs found = mount.figures.get(node ? node->root : nullptr);
+    struct statvfs found = mount.usage.get(node ? node->root : nullptr);
     found.f_flag |= ST_RDONLY | ST_NOSUID;
     fuse_reply_statfs(request, &found);
 }

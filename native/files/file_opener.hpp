@@ -45,16 +45,16 @@ struct Passed {
     std::optional<Range> part = {};  // nothing: the whole file
 };
 
-struct OpeningCounters {
+struct OpenCounters {
     // Descriptors passed of our own copies and of fetched files, requests that waited for another's
     // fetch, bytes fetched, failures met.
     std::atomic<std::uint64_t> local{0}, fetched{0}, joined{0}, fetched_bytes{0}, failures{0};
 };
 
-class Opening {
+class FileOpener {
   public:
-    Opening(Store& store, Files& files, Client& peers, Presence& presence, Events& events,
-            Incidents& incidents)
+    FileOpener(Store& store, Files& files, Client& peers, Presence& presence, Events& events,
+               Incidents& incidents)
         : store_(store),
           files_(files),
           peers_(peers),
@@ -62,7 +62,7 @@ class Opening {
           events_(events),
           incidents_(incidents) {}
 
-    ~Opening() { files_.catalog().watch({}); }
+    ~FileOpener() { files_.catalog().watch({}); }
 
     void set(const TrustSettings& settings);
     // Before requests come: what originals are like is told in a file there from then on.
@@ -72,7 +72,7 @@ class Opening {
     // the cache of all members that live and answer.
     std::variant<Answer, Blocking> leave(const Request& request);
 
-    const OpeningCounters& counters() const { return counters_; }
+    const OpenCounters& counters() const { return counters_; }
 
   private:
     struct Fetch;
@@ -83,20 +83,20 @@ class Opening {
     };
     // Whom the walk asks next; none at its end.
     std::optional<Owner> next(OwnerWalk& walk);
-    void record_name(const FileOrder& order, const FileCopy& copy, std::uint64_t generation);
+    void record_name(const FileOrder& order, const FileCopy& copy, std::uint64_t cache_epoch);
     Answer pass(const FileOrder& order, Result<Passed> passed);
     // Those who ask for the same file at the same time wait for one of them.
-    Result<Passed> join(const OpenMessage& message, Duration patience);
-    Result<Passed> find(const OpenMessage& message, Duration patience, Fetch& own);
+    Result<Passed> join(const OpenMessage& message, Duration deadline);
+    Result<Passed> find(const OpenMessage& message, Duration deadline, Fetch& own);
     // This node's own copy, after a fill if there is none.
-    Result<Passed> local(const FileOrder& order, Duration patience, Fetch& own);
-    Result<Passed> when_whole(FileCopy copy, Duration patience);
+    Result<Passed> local(const FileOrder& order, Duration deadline, Fetch& own);
+    Result<Passed> when_whole(FileCopy copy, Duration deadline);
     // A part of one of our own files that is on its way: nobody gets a file that still grows.
-    Result<Passed> copy_part(const FileOrder& order, const FileCopy& copy, Duration patience);
+    Result<Passed> copy_part(const FileOrder& order, const FileCopy& copy, Duration deadline);
     Result<Passed> fetch(const Owner& owner, const FileOrder& order, Duration left, Fetch& own);
     Result<Passed> receive(const Owner& owner, const FileOrder& order, Duration wait, Fetch& own,
                            bool& began);
-    void tell_all(const std::string& path, const std::string& key, Duration patience,
+    void tell_all(const std::string& path, const std::string& key, Duration deadline,
                   std::vector<std::string>& again);
     void answered(std::uint64_t member, Duration first_byte);
     void failed(std::uint64_t member, const std::string& path, const Status& status);
@@ -108,7 +108,7 @@ class Opening {
     Events& events_;
     Incidents& incidents_;
     std::unique_ptr<AttributeTable> table_;
-    OpeningCounters counters_;
+    OpenCounters counters_;
 
     std::mutex mutex_;
     Trust trust_;
