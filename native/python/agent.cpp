@@ -128,7 +128,7 @@ void bind_agent(nb::module_& module) {
                  return std::move(value_or_raise(agent));
              }),
              "job_key"_a, "memory_dir"_a, "memory_capacity"_a, "disk_dir"_a, "disk_capacity"_a,
-             "scrub_rate"_a = 0, "large_pages"_a = false)
+             "scrub_rate"_a = 0, "huge_pages"_a = false)
         .def(
             "listen",
             [](Agent& self, const std::string& address) {

@@ -1,4 +1,4 @@
-// A tmpfs of this process's own, with large pages.
+// A tmpfs of this process's own, with huge pages.
 //
 // The tmpfs that systems provide gives files pages of 4 KiB, and what is stored, received and read
 // costs more for its pages than for its bytes. One of our own may ask for larger ones. It is
@@ -17,7 +17,7 @@ namespace holdfast {
 // nor in a user namespace. Forks, so it is for the start of a process.
 Result<Fd> make_tmpfs(std::uint64_t bytes);
 
-// Whether the kernel of such a release (as uname has it) gives large pages only to files that have
+// Whether the kernel of such a release (as uname has it) gives huge pages only to files that have
 // their size before their bytes come. Later ones go by what is written at once.
 bool goes_by_size(const char* release);
 

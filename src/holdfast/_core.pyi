@@ -261,7 +261,7 @@ def log_warning(text: str) -> None:
 class Agent:
     """Store and server of one node."""
 
-    def __init__(self, job_key: bytes, memory_dir: str, memory_capacity: int, disk_dir: str, disk_capacity: int, scrub_rate: int = 0, large_pages: bool = False) -> None: ...
+    def __init__(self, job_key: bytes, memory_dir: str, memory_capacity: int, disk_dir: str, disk_capacity: int, scrub_rate: int = 0, huge_pages: bool = False) -> None: ...
 
     def listen(self, address: str) -> str:
         """Listen there, before start(); gives the address as bound."""

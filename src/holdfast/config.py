@@ -37,7 +37,7 @@ class Config(msgspec.Struct, frozen=True):
     disk_dir: str
     memory: int | None
     disk: int | None
-    large_pages: bool
+    huge_pages: bool
     launcher: str
     hostfile: str
     ssh: str
@@ -52,7 +52,7 @@ class Config(msgspec.Struct, frozen=True):
     virtual_nodes: int
     deadline: float
     avoid: float
-    patience: float
+    put_retry_for: float
     probe_period: float
     restore_rate: int
     partition_wait: float
@@ -69,7 +69,7 @@ class Config(msgspec.Struct, frozen=True):
     tree_tier: str
     tree_ttl: float
     spread_roots: tuple[str, ...]
-    mount_patience: float
+    mount_stuck_after: float
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -199,7 +199,7 @@ SETTINGS: dict[str, Setting] = {
     ),
     "memory": Setting("auto", _capacity, "capacity of a node's memory tier"),
     "disk": Setting("auto", _capacity, "capacity of a node's disk tier"),
-    "large_pages": Setting("on", _switch, "large pages for the memory tier where Linux has them"),
+    "huge_pages": Setting("on", _switch, "huge pages for the memory tier where Linux has them"),
     "launcher": Setting("auto", _text, "what starts the agents: hostfile, openmpi, slurm, local"),
     "hostfile": Setting("", _absolute_path, "file with the hosts on which to start agents by ssh"),
     "ssh": Setting("ssh -o BatchMode=yes", _text, "command that runs another one on a host"),
@@ -216,8 +216,8 @@ SETTINGS: dict[str, Setting] = {
     "virtual_nodes": Setting("100", _positive, "points of a node on the hash ring"),
     "deadline": Setting("2 s", _positive_time, "silence after which an agent counts as failed"),
     "avoid": Setting("5 s", parse_time, "how long a failed agent is avoided"),
-    "patience": Setting(
-        "15 s", parse_time, "how long a put or a drop waits for a failed owner to be replaced"
+    "put_retry_for": Setting(
+        "15 s", parse_time, "how long a put or a drop is retried while a failed owner is replaced"
     ),
     "probe_period": Setting(
         "0.4 s", _positive_time, "how often an agent probes another; deaths take a few of these"
@@ -253,7 +253,7 @@ SETTINGS: dict[str, Setting] = {
     "spread_roots": Setting(
         "", _directories, "roots whose files a mount has from their owners, not down a tree"
     ),
-    "mount_patience": Setting(
+    "mount_stuck_after": Setting(
         "10 s", _positive_time, "how long a mount may be stuck before it is aborted and made anew"
     ),
     "tree_degree": Setting("8", _degree, "nodes of a rack that one node passes a broadcast on to"),
@@ -264,6 +264,13 @@ SETTINGS: dict[str, Setting] = {
     "tree_ttl": Setting(
         "0 s", parse_time, "how long what was broadcast is believed; 0: until it is refreshed"
     ),
+}
+
+#: Names that settings once had.
+RENAMED = {
+    "large_pages": "huge_pages",
+    "mount_patience": "mount_stuck_after",
+    "patience": "put_retry_for",
 }
 
 
@@ -291,6 +298,8 @@ def load(
 
     def apply(values: Mapping[str, Any], origin: Callable[[str], str]) -> None:
         for name, value in values.items():
+            if name in RENAMED:
+                raise BadInput(f"{origin(name)} sets {name!r}, which is now {RENAMED[name]!r}")
             if name not in SETTINGS:
                 raise BadInput(f"{origin(name)} sets {name!r}, which is unknown{suggest(name)}")
             written[name], origins[name] = value, origin(name)

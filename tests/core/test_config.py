@@ -50,6 +50,16 @@ def test_unknown_names_are_refused_wherever_they_stand(home: Path) -> None:
         config.load(environment={})
 
 
+def test_the_former_name_of_a_setting_is_refused_with_the_new_one() -> None:
+    with pytest.raises(
+        BadInput, match="argument patience sets 'patience', which is now 'put_retry_for'"
+    ):
+        config.load({"patience": "3 s"})
+    for name, now in config.RENAMED.items():
+        assert name not in config.SETTINGS
+        assert now in config.SETTINGS
+
+
 def test_a_bad_value_names_its_source(home: Path) -> None:
     with pytest.raises(BadInput, match=r"memory \(from HOLDFAST_MEMORY\): 'lots' is not a size"):
         config.load(environment={"HOLDFAST_MEMORY": "lots"})

@@ -278,7 +278,7 @@ def test_a_full_tier_refuses_and_the_rest_stays(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pages", ["on", "off"])
 def test_a_tier_removed_underneath_is_said(pages: str) -> None:
     with (
-        holdfast.local_cluster(nodes=4, memory="64 MiB", large_pages=pages) as cluster,
+        holdfast.local_cluster(nodes=4, memory="64 MiB", huge_pages=pages) as cluster,
         cluster.connect() as job,
     ):
         key = key_owned(job, 2, 3)

@@ -43,7 +43,7 @@ def run_dirs() -> Iterator[list[Path]]:
 
 def test_two_sessions_of_one_name_keep_what_they_have(run_dirs: list[Path]) -> None:
     keys = [f"{tier}/{number}" for tier in ("memory", "disk") for number in range(5)]
-    small = ("--nodes", "2", "--memory", "32 MiB", "--disk", "32 MiB", "--set", "large_pages=off")
+    small = ("--nodes", "2", "--memory", "32 MiB", "--disk", "32 MiB", "--set", "huge_pages=off")
 
     def data(run_dir: Path, key: str) -> bytes:
         return f"{run_dir.name}/{key}".encode() * 10_000

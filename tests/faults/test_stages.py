@@ -42,7 +42,7 @@ def key_owned(job: holdfast.Job, first: int, second: int) -> str:
 @pytest.fixture
 def cluster() -> Iterator[holdfast.LocalCluster]:
     """Four agents, what is left of whom can be looked at when they are dead."""
-    settings = {"memory": "512 MiB", "disk": "512 MiB", "large_pages": "off"}
+    settings = {"memory": "512 MiB", "disk": "512 MiB", "huge_pages": "off"}
     with holdfast.local_cluster(nodes=4, **settings) as agents:
         yield agents
 

@@ -229,7 +229,7 @@ def _reads(view: View) -> bool:
 def test_a_stuck_mount_is_aborted_so_that_df_ends(
     alone: holdfast.LocalCluster, root: Path, point: Path
 ) -> None:
-    with through(alone, point, root, mount_patience="0.5 s") as view:
+    with through(alone, point, root, mount_stuck_after="0.5 s") as view:
         first = view.pid
         os.kill(first, signal.SIGSTOP)
         done = subprocess.run(["df", point], capture_output=True, timeout=WITHIN)

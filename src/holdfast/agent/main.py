@@ -86,7 +86,7 @@ def _start(orders: Orders, where: Place, locks: contextlib.ExitStack) -> tuple[_
         tiers.disk_dir,
         capacity.resolve(config.disk, os.path.dirname(tiers.disk_dir), agents, in_memory=False),
         config.scrub_rate,
-        config.large_pages,
+        config.huge_pages,
     )
     locks.enter_context(tiers.held())
     control = _core.choose_congestion_control(config.congestion)

@@ -57,7 +57,7 @@ def memory_limit(groups: str = _GROUPS, root: str = _GROUP_ROOT) -> int:
 
 
 def memory_left(memory: str = _MEMORY) -> int:
-    """Return how much memory the machine could give; tiers in large pages show nowhere else."""
+    """Return how much memory the machine could give; tiers in huge pages show nowhere else."""
     for line in _read(memory).splitlines():
         name, _, value = line.partition(":")
         if name == "MemAvailable":

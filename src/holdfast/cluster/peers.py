@@ -48,7 +48,7 @@ class Peers:
         here = [agent.member.node for agent in contacts.agents]
         own = next(name for name in (own_name(), *here, *names) if name in names)
         self.deadline = config.deadline
-        self.patience = config.patience
+        self.put_retry_for = config.put_retry_for
         self.client = contacts.client
         self.routing = Routing(
             view, contacts.session.virtual_nodes, wanted or own, here, config.avoid

@@ -17,7 +17,7 @@ import msgspec
 from .._core import hmac_sha256, xxh3_64
 from ..errors import HoldfastError
 
-#: In the directory of a memory tier, the link to what lies in large pages.
+#: In the directory of a memory tier, the link to what lies in huge pages.
 LARGE = "large"
 _DISK = "-disk"
 _HASH = 16  # hexadecimal digits
@@ -32,7 +32,7 @@ class Tiers(msgspec.Struct, frozen=True):
     disk_dir: str
 
     def memory_dirs(self) -> list[str]:
-        """Return where files of the memory tier lie; the large pages go with their agent."""
+        """Return where files of the memory tier lie; the huge pages go with their agent."""
         large = os.path.join(self.memory_dir, LARGE)
         return [self.memory_dir, large] if os.path.exists(large) else [self.memory_dir]
 

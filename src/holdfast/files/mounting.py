@@ -121,7 +121,7 @@ def start_held(config: Config, point: str, roots: Sequence[str]) -> Mount:
         node=agent.member.node,
         roots=given,
         words=_words(config, session, directory / name, place, given, agent.member.socket),
-        patience=config.mount_patience,
+        patience=config.mount_stuck_after,
     )
     _supervise(orders)
     return read(directory / (name + MOUNT_STATE))

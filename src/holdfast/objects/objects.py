@@ -50,7 +50,7 @@ class Objects:
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
-        self._steps = Client(peers.routing, time.monotonic, random.Random(), peers.patience)
+        self._steps = Client(peers.routing, time.monotonic, random.Random(), peers.put_retry_for)
 
     def put(
         self, key: str | bytes, data: Buffer, copies: int = 2, tier: TierName = "memory"

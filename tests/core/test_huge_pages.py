@@ -1,4 +1,4 @@
-"""The memory tier in large pages: a tmpfs of the agent's own, that goes with the agent."""
+"""The memory tier in huge pages: a tmpfs of the agent's own, that goes with the agent."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ with holdfast.local_cluster(nodes=2, memory="64 MiB") as cluster, cluster.connec
     for node in cluster.nodes:
         [file] = node.tiers.in_memory()
         assert os.stat(file).st_uid == os.getuid()
-        told = "small pages only: no tmpfs with large pages" in node.log.read_text()
+        told = "small pages only: no tmpfs with huge pages" in node.log.read_text()
         print("large" if file.startswith(node.tiers.memory_dir + "/large/") else "small", told)
 """
 
@@ -39,12 +39,12 @@ def permitted() -> bool:
 
 
 needs_permission = pytest.mark.skipif(
-    not permitted(), reason="no tmpfs with large pages can be mounted in a user namespace here"
+    not permitted(), reason="no tmpfs with huge pages can be mounted in a user namespace here"
 )
 
 
 @needs_permission
-def test_what_is_large_lies_in_large_pages(
+def test_what_is_large_lies_in_huge_pages(
     cluster: holdfast.LocalCluster, job: holdfast.Job
 ) -> None:
     data = os.urandom(BIG)
@@ -74,7 +74,7 @@ def test_the_memory_of_an_agent_goes_with_it(
 
 def test_it_can_be_switched_off() -> None:
     with (
-        holdfast.local_cluster(nodes=1, memory="64 MiB", large_pages="off") as cluster,
+        holdfast.local_cluster(nodes=1, memory="64 MiB", huge_pages="off") as cluster,
         cluster.connect() as job,
     ):
         job.objects.put("big", b"x" * BIG, copies=1)
@@ -82,7 +82,7 @@ def test_it_can_be_switched_off() -> None:
         assert os.path.dirname(file) == cluster.nodes[0].tiers.memory_dir
         assert job.objects.get("big") == b"x" * BIG
     with pytest.raises(errors.BadInput, match="neither on nor off"):
-        load({"large_pages": "perhaps"})
+        load({"huge_pages": "perhaps"})
 
 
 FORBID = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
