@@ -20,7 +20,7 @@ LAYERS = [
     {"plots"},
     {"placement"},
     {"membership"},
-    {"restoring"},
+    {"restoration"},
     {"cluster"},
     {"agent"},
     {"mpi"},

@@ -191,7 +191,7 @@ def test_metrics_are_on_a_port_and_at_the_end_in_a_file(tmp_path: Path) -> None:
             assert families["holdfast_tier_objects"][f'{node},tier="memory"'] == 1
             assert families["holdfast_tier_bytes"][f'{node},tier="memory"'] == 100_000
             assert families["holdfast_puts"][node] == 1
-            assert families["holdfast_restoring_below"][node] == 0
+            assert families["holdfast_restoring_under_replicated"][node] == 0
             members = {s: families["holdfast_members"][f'{node},state="{s}"'] for s in STATES}
             assert members == {"alive": 2, "suspect": 0, "lost": 0}
             assert families["holdfast_incarnation"][node] == 0

@@ -67,5 +67,5 @@ class Inside:
         """Whether these agents have one view and nothing left to restore or to trim."""
         states = [self.status(node) for node in nodes]
         return len({state.identity for state in states}) == 1 and not any(
-            state.restoring.lacking or state.restoring.unmet for state in states
+            state.restoring.missing or state.restoring.uncompared for state in states
         )

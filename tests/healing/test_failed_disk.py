@@ -114,7 +114,7 @@ def test_what_finds_no_room_in_memory_is_shown_as_lacking(storage: Storage) -> N
         break_disk(storage, cluster, 1)
         wait_for(lambda: watched.status(1).tiers["disk"]["condemned"])
         wait_for(lambda: watched.status(1).tiers["memory"]["occupied"] >= 400_000)  # all it can
-        wait_for(lambda: watched.status(1).restoring.below >= 6)
+        wait_for(lambda: watched.status(1).restoring.under_replicated >= 6)
         with pytest.raises(errors.Full):
             job.objects.put("more", bytes(900_000), copies=2, tier="disk")
 

@@ -11,8 +11,8 @@ from support.patience import wait_for
 
 import holdfast
 from holdfast._core import xxh3_64
-from holdfast.restoring.holdings import BUCKETS, DROPPED_BUCKETS
-from holdfast.restoring.messages import ExchangeDropped
+from holdfast.restoration.holdings import BUCKETS, DROPPED_BUCKETS
+from holdfast.restoration.messages import ExchangeDropped
 
 LONGEST_KEY = 4096
 #: Of 4 KiB each: more than the 16 MiB that a message may have.

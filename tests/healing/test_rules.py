@@ -74,7 +74,7 @@ def test_status_tells_of_deaths_that_may_have_cost_objects(
     with five.connect() as job:
         data = fill(job)
     contacts = Contacts(five.directory, 2.0)
-    wait_for(lambda: not any(node.restoring.unmet for node in survey(contacts).nodes))
+    wait_for(lambda: not any(node.restoring.uncompared for node in survey(contacts).nodes))
     assert survey(contacts).died_together == ()
     five.kill(1)
     five.kill(2)
@@ -192,17 +192,17 @@ def test_rule_6_any_r_minus_1_deaths_at_once_lose_nothing_and_status_tells(
     ):
         contacts = Contacts(cluster.directory, 5.0)
         data = fill(job, copies=3)
-        assert survey(contacts).below == 0
+        assert survey(contacts).under_replicated == 0
         for victims in ((3, 4), (1, 2)):
             for victim in victims:
                 cluster.kill(victim)
             for key, value in data.items():
                 assert job.objects.get(key) == value
-            wait_for(lambda: survey(contacts).below > 0)
+            wait_for(lambda: survey(contacts).under_replicated > 0)
             assert survey(contacts).window > 0
             if victims == (3, 4):  # three nodes can have three copies, one cannot
                 wait_for(lambda: all(len(held) == 3 for held in inside.all_holders(KEYS).values()))
-                wait_for(lambda: survey(contacts).below == 0)
+                wait_for(lambda: survey(contacts).under_replicated == 0)
         contacts.client.close()
 
 
@@ -333,13 +333,15 @@ def test_rule_10_restoring_waits_when_many_vanish_at_once(
         cluster.kill(4)
         wait_for(lambda: all(len(inside.view(node).live()) == 3 for node in range(3)))
         # The second death comes to light a moment after the first, and ends what that began.
-        wait_for(lambda: all(inside.status(node).restoring.waits > 0 for node in range(3)))
+        wait_for(
+            lambda: all(inside.status(node).restoring.partition_wait_left > 0 for node in range(3))
+        )
         time.sleep(0.2)
         restored = [inside.status(node).restoring.restored for node in range(3)]
         time.sleep(1)  # long enough to have restored all of it
         assert [inside.status(node).restoring.restored for node in range(3)] == restored
         assert any(len(held) < 3 for held in inside.all_holders(KEYS).values())
-        assert sum(inside.status(node).restoring.below for node in range(3)) > 0
+        assert sum(inside.status(node).restoring.under_replicated for node in range(3)) > 0
         wait_for(lambda: all(len(held) == 3 for held in inside.all_holders(KEYS).values()))
 
 

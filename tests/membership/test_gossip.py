@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.membership.gossip import MOST, Gossip
-from holdfast.membership.peers import Peers
+from holdfast.membership.probe_rota import ProbeRota
 from holdfast.membership.view import Entry, Member, State, View
 
 
@@ -67,7 +67,7 @@ def test_answers_carry_the_same_list_as_long_as_the_news_is_the_same() -> None:
 def test_a_round_visits_everybody_else_once(count: int, seed: int) -> None:
     rng = Random(seed)
     view = View(entry(number) for number in range(count))
-    peers = Peers(0, view)
+    peers = ProbeRota(0, view)
     for _ in range(3):
         visited = [peers.following(rng) for _ in range(count - 1)]
         assert sorted(m.number for m in visited if m) == list(range(1, count))
@@ -81,7 +81,7 @@ def test_only_the_living_are_visited_and_nobody_is_forgotten(
 ) -> None:
     rng = Random(seed)
     view = View(entry(number) for number in range(count))
-    peers = Peers(0, view)
+    peers = ProbeRota(0, view)
     alive = set(range(count))
     numbers = st.lists(st.integers(1, count + 5), max_size=count)
     for incarnation, changed in enumerate(data.draw(st.lists(numbers, max_size=4)), start=1):
@@ -105,8 +105,8 @@ def test_in_a_large_cluster_some_are_found_without_a_list_of_all() -> None:
     base = View(entry(number) for number in range(2_000))
     view = View(base=base)
     view.merge(entry(number, 0, State.DEAD) for number in range(0, 2_000, 3))
-    peers = Peers(1, View(base=base))
+    peers = ProbeRota(1, View(base=base))
     assert len(peers.some(3, Random(1))) == 3
-    found = {m.number for _ in range(500) for m in Peers(1, view).some(3, Random(_))}
+    found = {m.number for _ in range(500) for m in ProbeRota(1, view).some(3, Random(_))}
     assert len(found) > 500
     assert not {n for n in found if n % 3 == 0}

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 
 from holdfast.membership import swim as machine
 from holdfast.membership.events import (
-    Answered,
-    Changed,
-    Doubt,
+    AnsweredEvent,
+    DoubtEvent,
     Event,
-    Exchanged,
-    Failed,
-    Heard,
+    ExchangedEvent,
+    FailedEvent,
+    HeardEvent,
     Instruction,
-    Leave,
-    Probe,
-    Sync,
-    Tick,
+    LeaveEvent,
+    ProbeInstruction,
+    SyncInstruction,
+    TickEvent,
+    ViewInstruction,
 )
 from holdfast.membership.gossip import MOST
 from holdfast.membership.swim import Swim
@@ -51,26 +51,26 @@ class Driver:
 
     def step(self, event: Event) -> list[Instruction]:
         # Messages are read anew by each receiver: nothing may rest on shared objects.
-        if isinstance(event, Answered):
-            event = Answered(event.ticket, copied(event.entries), event.identity, event.age)
-        elif isinstance(event, Heard):
-            event = Heard(copied(event.entries), event.identity, event.sender)
-        elif isinstance(event, Exchanged):
-            event = Exchanged(copied(event.entries))
+        if isinstance(event, AnsweredEvent):
+            event = AnsweredEvent(event.ticket, copied(event.entries), event.identity, event.age)
+        elif isinstance(event, HeardEvent):
+            event = HeardEvent(copied(event.entries), event.identity, event.sender)
+        elif isinstance(event, ExchangedEvent):
+            event = ExchangedEvent(copied(event.entries))
         return self.swim.step(event, self.now, self.rng)
 
     def tick(self, answer: bool = True) -> list[Instruction]:
         """Let a period pass; whoever is probed answers, with nothing new."""
         self.now += PERIOD
-        out = self.step(Tick())
+        out = self.step(TickEvent())
         for probe in probes(out) if answer else []:
-            self.step(Answered(probe.ticket, [], self.view.identity, 0.0))
+            self.step(AnsweredEvent(probe.ticket, [], self.view.identity, 0.0))
         return out
 
     def fail(self) -> tuple[Member, list[Instruction]]:
-        """Probe somebody directly, in vain."""
+        """ProbeInstruction somebody directly, in vain."""
         (probe,) = probes(self.tick(answer=False))
-        return probe.target, self.step(Failed(probe.ticket))
+        return probe.target, self.step(FailedEvent(probe.ticket))
 
     def state(self, number: int) -> State:
         known = self.view.get(number)
@@ -82,12 +82,12 @@ def copied(entries: list[Entry]) -> list[Entry]:
     return decode(encode(entries))
 
 
-def probes(out: list[Instruction]) -> list[Probe]:
-    return [i for i in out if isinstance(i, Probe) and i.ticket]
+def probes(out: list[Instruction]) -> list[ProbeInstruction]:
+    return [i for i in out if isinstance(i, ProbeInstruction) and i.ticket]
 
 
-def words(out: list[Instruction]) -> list[Probe]:
-    return [i for i in out if isinstance(i, Probe) and not i.ticket]
+def words(out: list[Instruction]) -> list[ProbeInstruction]:
+    return [i for i in out if isinstance(i, ProbeInstruction) and not i.ticket]
 
 
 def told(out: list[Instruction], number: int) -> list[Entry]:
@@ -96,11 +96,11 @@ def told(out: list[Instruction], number: int) -> list[Entry]:
 
 
 def syncs(out: list[Instruction]) -> list[int]:
-    return [i.target.number for i in out if isinstance(i, Sync)]
+    return [i.target.number for i in out if isinstance(i, SyncInstruction)]
 
 
 def changes(out: list[Instruction]) -> list[Entry]:
-    return [e for i in out if isinstance(i, Changed) for e in i.entries]
+    return [e for i in out if isinstance(i, ViewInstruction) for e in i.entries]
 
 
 def test_each_period_one_other_is_probed_and_nothing_else_happens_when_quiet() -> None:
@@ -132,9 +132,9 @@ def test_one_helper_that_gets_an_answer_is_enough() -> None:
         target, out = driver.fail()
         for place, probe in enumerate(probes(out)):
             if place == answered:
-                driver.step(Answered(probe.ticket, [], driver.view.identity, 0.0))
+                driver.step(AnsweredEvent(probe.ticket, [], driver.view.identity, 0.0))
             else:
-                driver.step(Failed(probe.ticket))
+                driver.step(FailedEvent(probe.ticket))
         assert driver.state(target.number) is State.ALIVE
 
 
@@ -143,7 +143,7 @@ def suspected(driver: Driver) -> tuple[Member, list[Instruction]]:
     last: list[Instruction] = []
     for probe in probes(out):
         assert driver.state(target.number) is State.ALIVE
-        last = driver.step(Failed(probe.ticket))
+        last = driver.step(FailedEvent(probe.ticket))
     return target, last
 
 
@@ -164,7 +164,7 @@ def test_whom_nobody_reaches_is_suspected_and_told_so() -> None:
 @pytest.mark.parametrize(("count", "periods"), [(2, 3), (8, 3), (100, 5), (1_000, 8)])
 def test_a_suspicion_that_nobody_refutes_kills_after_its_time(count: int, periods: int) -> None:
     driver = Driver(count)
-    driver.step(Heard([entry(1, State.SUSPECT)], driver.view.identity, 1))
+    driver.step(HeardEvent([entry(1, State.SUSPECT)], driver.view.identity, 1))
     for _ in range(periods - 1):
         driver.tick()
         assert driver.state(1) is State.SUSPECT
@@ -177,7 +177,7 @@ def test_a_refutation_in_time_saves_the_suspect() -> None:
     target, _ = suspected(driver)
     driver.tick()
     alive = entry(target.number, State.ALIVE, 1)
-    assert changes(driver.step(Heard([alive], driver.view.identity, target.number))) == [alive]
+    assert changes(driver.step(HeardEvent([alive], driver.view.identity, target.number))) == [alive]
     for _ in range(20):
         driver.tick()
     assert driver.view.get(target.number) == alive
@@ -186,13 +186,13 @@ def test_a_refutation_in_time_saves_the_suspect() -> None:
 @pytest.mark.parametrize("state", [State.SUSPECT, State.DEAD])
 def test_we_refute_what_is_said_of_us_at_once_and_to_who_said_it(state: State) -> None:
     driver = Driver()
-    out = driver.step(Heard([entry(0, state, 4)], driver.view.identity, 3))
+    out = driver.step(HeardEvent([entry(0, state, 4)], driver.view.identity, 3))
     alive = entry(0, State.ALIVE, 5)
     assert changes(out) == [alive]
     assert alive in told(out, 3)
     assert len({probe.target.number for probe in words(out)} - {3}) >= 1
     # Hearing it again does not raise the incarnation, but is answered.
-    out = driver.step(Heard([entry(0, state, 4)], driver.view.identity, 5))
+    out = driver.step(HeardEvent([entry(0, state, 4)], driver.view.identity, 5))
     assert changes(out) == []
     assert told(out, 5) == [alive]
     assert driver.view.get(0) == alive
@@ -200,23 +200,23 @@ def test_we_refute_what_is_said_of_us_at_once_and_to_who_said_it(state: State) -
 
 def test_who_has_not_heard_a_refutation_is_told() -> None:
     driver = Driver()
-    driver.step(Heard([entry(4, State.ALIVE, 2)], driver.view.identity, 4))
-    out = driver.step(Heard([entry(4, State.SUSPECT, 1)], driver.view.identity, 6))
+    driver.step(HeardEvent([entry(4, State.ALIVE, 2)], driver.view.identity, 4))
+    out = driver.step(HeardEvent([entry(4, State.SUSPECT, 1)], driver.view.identity, 6))
     assert told(out, 6) == [entry(4, State.ALIVE, 2)]
     assert driver.state(4) is State.ALIVE
 
 
 def test_who_talks_to_us_while_we_think_it_dead_is_told() -> None:
     driver = Driver()
-    driver.step(Heard([entry(4, State.DEAD)], driver.view.identity, 3))
-    out = driver.step(Heard([], 12345, 4))
+    driver.step(HeardEvent([entry(4, State.DEAD)], driver.view.identity, 3))
+    out = driver.step(HeardEvent([], 12345, 4))
     assert told(out, 4) == [entry(4, State.DEAD), entry(0)]
 
 
 def test_whoever_says_that_we_are_dead_is_answered_though_we_did_not_know_it() -> None:
     driver = Driver()
     stranger = entry(30)
-    out = driver.step(Heard([entry(0, State.DEAD), stranger], 12345, 30))
+    out = driver.step(HeardEvent([entry(0, State.DEAD), stranger], 12345, 30))
     assert told(out, 30) == [entry(0, State.ALIVE, 1)]
     assert driver.view.node("n030") == stranger.member
 
@@ -224,21 +224,21 @@ def test_whoever_says_that_we_are_dead_is_answered_though_we_did_not_know_it() -
 def test_data_path_evidence_suspects_and_does_not_kill() -> None:
     # Rule 3 of the design.
     driver = Driver()
-    out = driver.step(Doubt(5))
+    out = driver.step(DoubtEvent(5))
     assert changes(out) == [entry(5, State.SUSPECT)]
     assert told(out, 5) == [entry(5, State.SUSPECT), entry(0)]
-    assert driver.step(Doubt(5)) == []
-    assert driver.step(Doubt(0)) == []  # ourselves
-    assert driver.step(Doubt(99)) == []  # nobody
+    assert driver.step(DoubtEvent(5)) == []
+    assert driver.step(DoubtEvent(0)) == []  # ourselves
+    assert driver.step(DoubtEvent(99)) == []  # nobody
 
 
 def test_an_answer_of_a_loop_that_stands_still_is_none() -> None:
     driver = Driver()
     (probe,) = probes(driver.tick(answer=False))
-    out = driver.step(Answered(probe.ticket, [], driver.view.identity, 10.5 * PERIOD))
+    out = driver.step(AnsweredEvent(probe.ticket, [], driver.view.identity, 10.5 * PERIOD))
     assert len(probes(out)) == machine.HELPERS
     for helped in probes(out):
-        driver.step(Answered(helped.ticket, [], driver.view.identity, 10.5 * PERIOD))
+        driver.step(AnsweredEvent(helped.ticket, [], driver.view.identity, 10.5 * PERIOD))
     assert driver.state(probe.target.number) is State.SUSPECT
 
 
@@ -260,13 +260,13 @@ def test_what_was_asked_before_we_were_stopped_says_nothing() -> None:
     driver.now += 50 * PERIOD
     driver.tick()
     for probe in probes(out):
-        assert driver.step(Failed(probe.ticket)) == []
+        assert driver.step(FailedEvent(probe.ticket)) == []
     assert driver.state(target.number) is State.ALIVE
 
 
 def test_suspicion_does_not_run_while_we_are_stopped() -> None:
     driver = Driver()
-    driver.step(Doubt(5))
+    driver.step(DoubtEvent(5))
     driver.now += 50 * PERIOD
     driver.tick()
     assert driver.state(5) is State.SUSPECT
@@ -275,18 +275,18 @@ def test_suspicion_does_not_run_while_we_are_stopped() -> None:
 def test_views_are_exchanged_when_they_differ_and_nothing_is_on_its_way() -> None:
     driver = Driver()
     (probe,) = probes(driver.tick(answer=False))
-    assert syncs(driver.step(Answered(probe.ticket, [], 12345, 0.0))) == [probe.target.number]
+    assert syncs(driver.step(AnsweredEvent(probe.ticket, [], 12345, 0.0))) == [probe.target.number]
     # Once in a period is enough.
-    assert syncs(driver.step(Heard([], 12345, 3))) == []
+    assert syncs(driver.step(HeardEvent([], 12345, 3))) == []
     driver.tick()
-    assert syncs(driver.step(Heard([], 12345, 3))) == [3]
+    assert syncs(driver.step(HeardEvent([], 12345, 3))) == [3]
     driver.tick()
-    assert syncs(driver.step(Heard([], driver.view.identity, 3))) == []
+    assert syncs(driver.step(HeardEvent([], driver.view.identity, 3))) == []
     # News will make views equal by itself.
-    driver.step(Doubt(5))
+    driver.step(DoubtEvent(5))
     driver.tick()
-    assert syncs(driver.step(Heard([], 12345, 3))) == []
-    assert syncs(driver.step(Heard([], 12345, 777))) == []  # nobody that we know
+    assert syncs(driver.step(HeardEvent([], 12345, 3))) == []
+    assert syncs(driver.step(HeardEvent([], 12345, 777))) == []  # nobody that we know
 
 
 def test_views_are_exchanged_although_there_is_always_news_when_ours_is_met_nowhere() -> None:
@@ -296,13 +296,13 @@ def test_views_are_exchanged_although_there_is_always_news_when_ours_is_met_nowh
         out = driver.tick(answer=False)
         news = [entry(5, State.ALIVE, incarnation)]
         for probe in probes(out):
-            found += syncs(driver.step(Answered(probe.ticket, news, 12345, 0.0)))
+            found += syncs(driver.step(AnsweredEvent(probe.ticket, news, 12345, 0.0)))
     assert 1 <= len(found) <= 3
 
 
 def test_a_whole_view_is_taken_in_and_not_gossiped() -> None:
     driver = Driver(3)
-    out = driver.step(Exchanged([entry(number) for number in range(50)]))
+    out = driver.step(ExchangedEvent([entry(number) for number in range(50)]))
     assert len(changes(out)) == 47
     assert driver.view.size == 50
     assert driver.swim.news == []
@@ -313,10 +313,10 @@ def test_a_whole_view_is_taken_in_and_not_gossiped() -> None:
 def test_an_exchange_kills_nobody_at_once() -> None:
     driver = Driver()
     theirs = [entry(n, State.DEAD) for n in (0, 1, 2)] + [entry(20, State.DEAD)]
-    driver.step(Exchanged(theirs))
+    driver.step(ExchangedEvent(theirs))
     assert driver.view.get(0) == entry(0, State.ALIVE, 1)
     assert [driver.state(n) for n in (1, 2, 20)] == [State.SUSPECT, State.SUSPECT, State.DEAD]
-    driver.step(Exchanged([entry(1, State.ALIVE, 1)]))
+    driver.step(ExchangedEvent([entry(1, State.ALIVE, 1)]))
     for _ in range(3):
         driver.tick()
     assert [driver.state(n) for n in (1, 2)] == [State.ALIVE, State.DEAD]
@@ -324,9 +324,11 @@ def test_an_exchange_kills_nobody_at_once() -> None:
 
 def test_the_dead_are_told_now_and_then() -> None:
     driver = Driver()
-    driver.step(Heard([entry(4, State.DEAD)], driver.view.identity, 3))
-    driver.step(Heard([entry(5, State.DEAD)], driver.view.identity, 3))
-    driver.step(Heard([Entry(member(105, 7, "n005"), 0, State.ALIVE)], driver.view.identity, 3))
+    driver.step(HeardEvent([entry(4, State.DEAD)], driver.view.identity, 3))
+    driver.step(HeardEvent([entry(5, State.DEAD)], driver.view.identity, 3))
+    driver.step(
+        HeardEvent([Entry(member(105, 7, "n005"), 0, State.ALIVE)], driver.view.identity, 3)
+    )
     knocks = 0
     for _ in range(200):
         out = driver.tick()
@@ -338,13 +340,13 @@ def test_the_dead_are_told_now_and_then() -> None:
 
 def test_who_leaves_tells_some_and_is_silent_then() -> None:
     driver = Driver()
-    out = driver.step(Leave())
+    out = driver.step(LeaveEvent())
     end = entry(0, State.DEAD)
     assert changes(out) == [end]
     assert len({probe.target.number for probe in words(out)}) == machine.FAREWELLS
     assert all(probe.news == [end] for probe in words(out))
     assert driver.tick() == []
-    assert driver.step(Heard([end], 1, 3)) == []
+    assert driver.step(HeardEvent([end], 1, 3)) == []
 
 
 def test_a_newcomer_makes_itself_known() -> None:
@@ -353,15 +355,15 @@ def test_a_newcomer_makes_itself_known() -> None:
     assert len(words(driver.tick())) == machine.EXTRA_GOSSIPS
     times = 1 + machine.EXTRA_GOSSIPS
     while driver.swim.news:
-        times += sum(bool(i.news) for i in driver.tick() if isinstance(i, Probe))
+        times += sum(bool(i.news) for i in driver.tick() if isinstance(i, ProbeInstruction))
     assert times == 3 * 4  # 3 ceil(log2(8 + 1))
 
 
 def test_ten_thousand_members_cost_no_more_than_few() -> None:
     driver = Driver(10_000)
     live = driver.view.live()
-    driver.step(Doubt(5))
-    driver.step(Heard([entry(5, State.ALIVE, 1)], driver.view.identity, 5))
+    driver.step(DoubtEvent(5))
+    driver.step(HeardEvent([entry(5, State.ALIVE, 1)], driver.view.identity, 5))
     for _ in range(50):
         driver.tick()
     assert driver.view.live() is live  # nobody had to look at everybody
@@ -372,12 +374,12 @@ entries = st.lists(
 )
 identities = st.sampled_from([0, 12345])
 events = st.one_of(
-    st.builds(Tick),
-    st.builds(Answered, st.integers(0, 60), entries, identities, st.floats(0, 9)),
-    st.builds(Failed, st.integers(0, 60)),
-    st.builds(Heard, entries, identities, st.integers(0, 13)),
-    st.builds(Exchanged, entries),
-    st.builds(Doubt, st.integers(0, 13)),
+    st.builds(TickEvent),
+    st.builds(AnsweredEvent, st.integers(0, 60), entries, identities, st.floats(0, 9)),
+    st.builds(FailedEvent, st.integers(0, 60)),
+    st.builds(HeardEvent, entries, identities, st.integers(0, 13)),
+    st.builds(ExchangedEvent, entries),
+    st.builds(DoubtEvent, st.integers(0, 13)),
 )
 
 
@@ -400,7 +402,7 @@ def test_whatever_happens_the_machine_stays_in_order(
             )
             reported[changed.member.number] = changed
         for probe in out:
-            if isinstance(probe, Probe):
+            if isinstance(probe, ProbeInstruction):
                 assert probe.target.number != 0
                 assert len(probe.news) <= MOST
                 assert probe.ticket not in open_tickets

@@ -9,20 +9,21 @@ from collections.abc import Callable, Iterable
 from holdfast.errors import Full
 from holdfast.membership.owners import Owners
 from holdfast.membership.view import Entry, Member, State, View
-from holdfast.restoring.asking import Ask, MergeViews
-from holdfast.restoring.holdings import Held
-from holdfast.restoring.messages import Request
-from holdfast.restoring.restorer import (
+from holdfast.restoration.events import (
+    AskInstruction,
     Event,
-    Failed,
+    FailedEvent,
     Instruction,
-    Pull,
-    Pulled,
-    Replied,
-    Restorer,
-    Tick,
-    Viewed,
+    MergeInstruction,
+    PulledEvent,
+    PullInstruction,
+    RepliedEvent,
+    TickEvent,
+    ViewEvent,
 )
+from holdfast.restoration.holdings import Held
+from holdfast.restoration.messages import Request
+from holdfast.restoration.restorer import Restorer
 from holdfast.simulation.store import Store
 
 PERIOD = 0.25
@@ -31,11 +32,11 @@ PERIOD = 0.25
 class One:
     """One member."""
 
-    def __init__(self, name: str, number: int, rate: float, patience: float) -> None:
+    def __init__(self, name: str, number: int, rate: float, partition_wait: float) -> None:
         self.member = Member(name, number, 0, name, name, 1)
         self.removed: list[tuple[str, bytes]] = []
         self.store = Store(number, 10**9, self._watch)
-        self.restorer = Restorer(number, self.store, rate, patience)
+        self.restorer = Restorer(number, self.store, rate, partition_wait)
         self.owners: Owners | None = None
 
     def _watch(self, what: str, key: bytes) -> None:
@@ -46,10 +47,10 @@ class One:
 class Some:
     """Members n0, n1, ... that all see one another alive at first."""
 
-    def __init__(self, nodes: int, rate: float = 1e12, patience: float = 5.0) -> None:
+    def __init__(self, nodes: int, rate: float = 1e12, partition_wait: float = 5.0) -> None:
         self.rng = random.Random(nodes)
         self.now = 100.0
-        self.members = {f"n{i}": One(f"n{i}", 1000 + i, rate, patience) for i in range(nodes)}
+        self.members = {f"n{i}": One(f"n{i}", 1000 + i, rate, partition_wait) for i in range(nodes)}
         self.by_number = {one.member.number: one for one in self.members.values()}
         self.dead: set[str] = set()
         self.queue: deque[tuple[One, Instruction]] = deque()
@@ -75,7 +76,7 @@ class Some:
             one = self.members[name]
             one.owners = Owners(view, 20)
             one.store.place(one.owners)
-            self.step(one, Viewed(one.owners, view.live(), view.lost()))
+            self.step(one, ViewEvent(one.owners, view.live(), view.lost()))
 
     def die(self, *names: str) -> None:
         """Let members die, and the others know it."""
@@ -116,7 +117,7 @@ class Some:
             self.now += PERIOD
             for name, one in self.members.items():
                 if name not in self.dead:
-                    self.step(one, Tick())
+                    self.step(one, TickEvent())
             self.settle()
 
     def settle(self) -> None:
@@ -133,14 +134,14 @@ class Some:
         return len(kept)
 
     def carry_out(self, one: One, instruction: Instruction) -> None:
-        if isinstance(instruction, MergeViews):
+        if isinstance(instruction, MergeInstruction):
             self.merges.append((one.member.node, instruction.member.node))
-        elif isinstance(instruction, Ask):
+        elif isinstance(instruction, AskInstruction):
             self.asked.append(instruction.request)
-            event: Event = Failed(instruction.ticket)
+            event: Event = FailedEvent(instruction.ticket)
             if self._reaches(one, instruction.member):
                 other = self.by_number[instruction.member.number].restorer
-                event = Replied(instruction.ticket, other.answer(instruction.request))
+                event = RepliedEvent(instruction.ticket, other.answer(instruction.request))
             if self.keeps(one, instruction.request):
                 self._kept.append((one, event))
             else:
@@ -148,19 +149,19 @@ class Some:
         else:
             self.step(one, self._pull(one, instruction))
 
-    def _pull(self, one: One, pull: Pull) -> Event:
+    def _pull(self, one: One, pull: PullInstruction) -> Event:
         key = pull.held.key
         source = self.by_number[pull.source.number].store.objects.get(key)
         if source is None or not self._reaches(one, pull.source) or key in one.store.dropped:
-            return Failed(pull.ticket)
+            return FailedEvent(pull.ticket)
         self.pulls.append((one.member.node, key))
         held: Held = source.held
         try:
             writer = one.store.create(key, source.content, held.size, held.tier, held.copies)
         except Full:
-            return Failed(pull.ticket)
+            return FailedEvent(pull.ticket)
         writer.commit(source.content)
-        return Pulled(pull.ticket, held.size)
+        return PulledEvent(pull.ticket, held.size)
 
     def _reaches(self, one: One, member: Member) -> bool:
         return member.node not in self.dead and self.reaches(one, member)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.membership.view import SPARE, Member
-from holdfast.restoring.losses import Losses
+from holdfast.restoration.losses import Losses
 
 
 def member(number: int, node: str = "", role: str = "compute") -> Member:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from holdfast.restoring.portions import first, portions
+from holdfast.restoration.portions import first, portions
 
 MESSAGE = 16 << 20
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from restoring_members import Some
 
-from holdfast.restoring.waiting import Waiting
+from holdfast.restoration.partition_wait import PartitionWait
 
 KEYS = [b"key %d" % i for i in range(40)]
 
 
-def filled(patience: float = 5.0) -> Some:
-    some = Some(7, patience=patience)
+def filled(partition_wait: float = 5.0) -> Some:
+    some = Some(7, partition_wait=partition_wait)
     for key in KEYS:
         some.put_at_owners(key)
     some.tick(4)
@@ -19,7 +19,7 @@ def filled(patience: float = 5.0) -> Some:
 
 
 def waits(some: Some) -> float:
-    return some.members["n0"].restorer.status(some.now).waits
+    return some.members["n0"].restorer.status(some.now).partition_wait_left
 
 
 def test_two_of_seven_are_restored_at_once() -> None:
@@ -73,7 +73,7 @@ def test_the_wait_ends_when_they_come_back() -> None:
 
 @pytest.mark.parametrize(("apart", "waiting"), [(1.0, True), (100.0, False)])
 def test_deaths_count_together_if_they_are_close(apart: float, waiting: bool) -> None:
-    wait = Waiting(10.0, 10.0)
+    wait = PartitionWait(10.0, 10.0)
     nodes = [f"n{i}" for i in range(6)]
     wait.viewed(frozenset(nodes), 0.0)
     for i in (5, 4, 3):
@@ -83,7 +83,7 @@ def test_deaths_count_together_if_they_are_close(apart: float, waiting: bool) ->
 
 def test_it_never_waits_longer_than_its_patience() -> None:
     """Not even if members come and go all the time."""
-    wait = Waiting(10.0, 10.0)
+    wait = PartitionWait(10.0, 10.0)
     nodes = [f"n{i}" for i in range(6)]
     wait.viewed(frozenset(nodes), 0.0)
     now, waited = 0.0, 0.0

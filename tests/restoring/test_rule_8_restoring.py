@@ -10,10 +10,10 @@ import pytest
 from restoring_members import PERIOD, Some
 
 from holdfast._core import crc32c
-from holdfast.restoring import conflicts
-from holdfast.restoring.holdings import Held
-from holdfast.restoring.messages import Compare, Exchange, OtherView
-from holdfast.restoring.restorer import Failed, Pull
+from holdfast.restoration import conflicts
+from holdfast.restoration.events import FailedEvent, PullInstruction
+from holdfast.restoration.holdings import Held
+from holdfast.restoration.messages import Compare, Exchange, OtherView
 
 KEYS = [b"key %d" % i for i in range(60)]
 
@@ -40,7 +40,7 @@ def test_after_a_death_exactly_the_lost_copies_move(copies: int) -> None:
     assert Counter(some.pulls) == Counter((name, key) for key in lost for name in new[key])
     status = [one.restorer.status(some.now) for name, one in some.members.items() if name != "n2"]
     assert sum(s.restored_bytes for s in status) == 10 * len(lost)
-    assert all(s.lacking == s.lacking_bytes == s.unmet == s.conflicts == 0 for s in status)
+    assert all(s.missing == s.missing_bytes == s.uncompared == s.conflicts == 0 for s in status)
 
 
 def test_quiet_members_compare_one_pair_now_and_then() -> None:
@@ -112,9 +112,11 @@ def test_one_copy_is_fetched_at_a_time_though_many_offer_it() -> None:
     owners = some.owners(b"wide", 4)
     for name in owners[1:]:
         some.put(name, b"wide", copies=4)
-    started: list[Pull] = []
+    started: list[PullInstruction] = []
     carry_out = some.carry_out
-    some.carry_out = lambda one, i: started.append(i) if isinstance(i, Pull) else carry_out(one, i)  # type: ignore[method-assign,func-returns-value]
+    some.carry_out = lambda one, i: (
+        started.append(i) if isinstance(i, PullInstruction) else carry_out(one, i)
+    )  # type: ignore[method-assign,func-returns-value]
     some.tick(20)
     assert len(started) == 1  # it never arrives, and nobody else is asked meanwhile
 
@@ -198,11 +200,11 @@ def test_what_finds_no_room_is_tried_now_and_then_and_counted_all_the_time() -> 
     some.tick(200)  # fifty seconds
     assert len(KEYS) * 8 <= len(some.pulls) <= len(KEYS) * 11
     status = some.members["n1"].restorer.status(some.now)
-    assert (status.lacking, status.lacking_bytes) == (len(KEYS), 10 * len(KEYS))
+    assert (status.missing, status.missing_bytes) == (len(KEYS), 10 * len(KEYS))
     some.members["n1"].store.capacity = 10**9
     some.tick(25)
     assert all_in_place(some)
-    assert some.members["n1"].restorer.status(some.now).lacking == 0
+    assert some.members["n1"].restorer.status(some.now).missing == 0
 
 
 @pytest.mark.parametrize("order", list(permutations([b"one", b"other", b"third"])))
@@ -240,7 +242,9 @@ def test_a_version_is_at_no_moment_without_a_copy_whoever_dies() -> None:
     some.put(second, b"key", winner)
     carry_out = some.carry_out
     some.carry_out = lambda one, i: (  # type: ignore[method-assign]
-        some.step(one, Failed(i.ticket)) if isinstance(i, Pull) else carry_out(one, i)
+        some.step(one, FailedEvent(i.ticket))
+        if isinstance(i, PullInstruction)
+        else carry_out(one, i)
     )
     some.tick(3)
     aside = b"holdfast.conflict/10-%08x/key" % crc32c(loser)
@@ -317,4 +321,4 @@ def test_an_answer_to_an_earlier_view_does_not_count_as_agreement() -> None:
     some.tick()
     some.see(some.members, by=["n0"])
     assert some.release() == 2
-    assert one.restorer.status(some.now).unmet == 2
+    assert one.restorer.status(some.now).uncompared == 2

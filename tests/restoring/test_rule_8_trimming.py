@@ -7,7 +7,7 @@ from restoring_members import Some
 
 from holdfast._core import crc32c
 from holdfast.membership.view import Member
-from holdfast.restoring.messages import Confirm
+from holdfast.restoration.messages import Confirm
 
 KEY = b"key"
 

@@ -6,7 +6,7 @@ from restoring_members import One, Some
 
 from holdfast.errors import KeyExists
 from holdfast.membership.view import Member
-from holdfast.restoring.messages import CompareDropped
+from holdfast.restoration.messages import CompareDropped
 
 KEY = b"key"
 

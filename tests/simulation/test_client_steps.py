@@ -18,7 +18,7 @@ from holdfast.errors import (
     Unavailable,
 )
 from holdfast.membership.view import Entry, Member, State, View
-from holdfast.objects.steps import Client, Doubt, Drop, Look, Refresh, Step, Steps
+from holdfast.objects.steps import Doubt, Drop, Look, ObjectSteps, Refresh, Step, Steps
 
 KEY = b"key"
 
@@ -38,7 +38,9 @@ class Driven:
     def __init__(self, known: list[Entry]) -> None:
         self.now = 0.0
         self.routing = Routing(View(known), 10, "n0", ("n0",), avoid=5.0)
-        self.client = Client(self.routing, lambda: self.now, random.Random(1), patience=10.0)
+        self.client = ObjectSteps(
+            self.routing, lambda: self.now, random.Random(1), put_retry_for=10.0
+        )
         self.done: list[Step] = []
 
     def drive(self, steps: Steps, answer: Callable[[Step], Any]) -> Any:

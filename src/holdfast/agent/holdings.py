@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import _core
-from ..restoring.holdings import Held
+from ..restoration.holdings import Held
 
 #: By their numbers.
 TIERS = {tier.value: tier for tier in (_core.Tier.MEMORY, _core.Tier.DISK)}

@@ -19,10 +19,9 @@ from ..membership import events as swim
 from ..membership.owners import Owners, lost_nodes
 from ..membership.swim import LONGEST_SLEEP, Swim
 from ..membership.view import UNREADABLE, Entry, Member, View, encode, read
-from ..restoring import restorer as restoring
-from ..restoring.asking import Ask, MergeViews
-from ..restoring.messages import Reply, Request
-from ..restoring.restorer import Pull, Restorer, RestoreStatus
+from ..restoration import events as restoring
+from ..restoration.messages import Reply, Request
+from ..restoration.restorer import RESTING, Restorer, RestoreStatus
 from .holdings import TIERS, CoreHoldings
 from .narrator import Narrator
 from .story import Story
@@ -110,11 +109,11 @@ class Members:
         self._trust_files()
         self._narrator.ticked(now - self._next_tick, LONGEST_SLEEP * period)
         self._next_tick = now + period
-        self._membership(swim.Tick(), now)
+        self._membership(swim.TickEvent(), now)
         self._core.beat()  # only now: a loop that fails each time is as good as stuck
         self._ticks += 1
-        if self._restorer.busy or self._ticks % restoring.RESTING == 0:
-            self._restoring(restoring.Tick(), now)
+        if self._restorer.busy or self._ticks % RESTING == 0:
+            self._restoring(restoring.TickEvent(), now)
 
     def take_events(self) -> None:
         """Take all that the core has to tell; whatever is wrong with one is nothing to others."""
@@ -135,7 +134,7 @@ class Members:
             _, identity, sender, news = event
             entries = self._read_news(news, "the news of a probe")
             if entries is not None:
-                self._membership(swim.Heard(entries, identity, sender), time.monotonic())
+                self._membership(swim.HeardEvent(entries, identity, sender), time.monotonic())
         elif event[0] == "doubted":
             _, member, path, kind, text = event
             self.doubt(member, path, f"{kind}: {text}")
@@ -154,16 +153,16 @@ class Members:
     def join(self, entries: list[Entry]) -> None:
         """Merge what a launcher, a client or another member knows."""
         self.joined = True
-        self._membership(swim.Exchanged(entries), time.monotonic())
+        self._membership(swim.ExchangedEvent(entries), time.monotonic())
 
     def doubt(self, member: int, about: str = "", cause: str = "") -> None:
         """Suspect a member that failed a client of ours, or our core for one."""
         self._narrator.failed(member, about, cause, self.view)
-        self._membership(swim.Doubt(member), time.monotonic())
+        self._membership(swim.DoubtEvent(member), time.monotonic())
 
     def leave(self) -> None:
         """Say that we go, so that nobody has to find out."""
-        self._membership(swim.Leave(), time.monotonic())
+        self._membership(swim.LeaveEvent(), time.monotonic())
 
     def successor(self) -> Member | None:
         """Return the later agent of our node, if it has one: then nobody counts us any more."""
@@ -178,7 +177,7 @@ class Members:
         if method != "ask":
             raise BadInput(f"restoring has no method {method!r}")
         reply = _encode(self._restorer.answer(_REQUEST.decode(message)))
-        self._restoring(restoring.Asked(), time.monotonic())
+        self._restoring(restoring.AskedEvent(), time.monotonic())
         return reply
 
     def restore_status(self) -> RestoreStatus:
@@ -195,11 +194,11 @@ class Members:
         changed = False
         for instruction in self._swim.step(event, now, self._rng):
             match instruction:
-                case swim.Probe():
+                case swim.ProbeInstruction():
                     self._probe(instruction)
-                case swim.Sync(target):
+                case swim.SyncInstruction(target):
                     self._merge_with(target)
-                case swim.Changed(entries):
+                case swim.ViewInstruction(entries):
                     changed = True
                     self._narrator.changed(entries, event, self.view)
         if changed:
@@ -243,20 +242,20 @@ class Members:
         if owners.identity != self._identity:
             self._narrator.placed(self.view)
         self._identity, self._lost = owners.identity, owners.lost
-        viewed = restoring.Viewed(owners, self.view.live(), self.view.lost())
+        viewed = restoring.ViewEvent(owners, self.view.live(), self.view.lost())
         self._restoring(viewed, time.monotonic())
-        self._narrator.waits(self._restorer.waits(time.monotonic()))
+        self._narrator.waits(self._restorer.partition_wait_left(time.monotonic()))
 
-    def _probe(self, probe: swim.Probe) -> None:
+    def _probe(self, probe: swim.ProbeInstruction) -> None:
         def answered(kind: str, result: tuple[Any, ...]) -> None:
             if not probe.ticket:
                 return
-            event: swim.Event = swim.Failed(probe.ticket)
+            event: swim.Event = swim.FailedEvent(probe.ticket)
             if kind == "answered":
                 age_ms, identity, news = result
                 entries = self._read_news(news, f"the answer of {probe.target.node} to a probe")
                 if entries is not None:
-                    event = swim.Answered(probe.ticket, entries, identity, age_ms / 1000)
+                    event = swim.AnsweredEvent(probe.ticket, entries, identity, age_ms / 1000)
             self._membership(event, time.monotonic())
 
         via = probe.via.address if probe.via else ""
@@ -276,40 +275,40 @@ class Members:
                 return
             entries = self._read_news(result[0], f"the view of {member.node}")
             if entries is not None:
-                self._membership(swim.Exchanged(entries), time.monotonic())
+                self._membership(swim.ExchangedEvent(entries), time.monotonic())
 
         self._send(member, "agent", "join", self.view.encode(), answered)
 
     def _restoring(self, event: restoring.Event, now: float) -> None:
         for instruction in self._restorer.step(event, now, self._rng):
             match instruction:
-                case Ask(ticket, member, request):
+                case restoring.AskInstruction(ticket, member, request):
                     then = self._replied(ticket, member)
                     self._send(member, self.name, "ask", _encode(request), then)
-                case MergeViews(member):
+                case restoring.MergeInstruction(member):
                     self._merge_with(member)
-                case Pull():
+                case restoring.PullInstruction():
                     self._pull(instruction)
-        self._narrator.restores(self._restorer.lacking, self._restorer.restored)
+        self._narrator.restores(self._restorer.missing, self._restorer.restored)
 
     def _replied(self, ticket: int, member: Member) -> _Then:
         def answered(kind: str, result: tuple[Any, ...]) -> None:
-            event: restoring.Event = restoring.Failed(ticket)
+            event: restoring.Event = restoring.FailedEvent(ticket)
             if kind == "reply":
                 try:
-                    event = restoring.Replied(ticket, _REPLY.decode(result[0]))
+                    event = restoring.RepliedEvent(ticket, _REPLY.decode(result[0]))
                 except UNREADABLE as error:
                     self.trouble.ill_formed(f"a reply of {member.node} about copies", error)
             self._restoring(event, time.monotonic())
 
         return answered
 
-    def _pull(self, pull: Pull) -> None:
+    def _pull(self, pull: restoring.PullInstruction) -> None:
         def answered(kind: str, result: tuple[Any, ...]) -> None:
             if kind == "pulled":
-                event: restoring.Event = restoring.Pulled(pull.ticket, result[0])
+                event: restoring.Event = restoring.PulledEvent(pull.ticket, result[0])
             else:
-                event = restoring.Failed(pull.ticket, gone=result[0] in _GONE)
+                event = restoring.FailedEvent(pull.ticket, gone=result[0] in _GONE)
             self._restoring(event, time.monotonic())
 
         def begin(ticket: int) -> None:

@@ -30,7 +30,14 @@ def render(status: AgentStatus) -> str:
     lines += _family("incarnation", "gauge", [(label, status.incarnation)])
     lines += _family("detection_seconds", "gauge", [(label, status.detection)])
     restoring = status.restoring
-    for name in ("lacking", "lacking_bytes", "unmet", "conflicts", "waits", "below"):
+    for name in (
+        "missing",
+        "missing_bytes",
+        "uncompared",
+        "conflicts",
+        "partition_wait_left",
+        "under_replicated",
+    ):
         lines += _family(f"restoring_{name}", "gauge", [(label, getattr(restoring, name))])
     together = len(restoring.died_together)
     lines += _family("restoring_died_together", "gauge", [(label, together)])

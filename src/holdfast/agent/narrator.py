@@ -93,7 +93,7 @@ class Narrator:
 
     def incident(self, told: tuple[Any, ...], view: View) -> None:
         """Tell what the core has met."""
-        kind, what, about, address, waited, patience, code, text, ended, left_out = told
+        kind, what, about, address, waited, deadline, code, text, ended, left_out = told
         member = address and next(
             (m.node for m in (*view.live(), *view.lost()) if address in (m.address, m.socket)),
             address,
@@ -108,25 +108,25 @@ class Narrator:
             what=what,
             cause=text if kind in ("damaged", "condemned") else cause,
             seconds=waited,
-            deadline=patience,
+            deadline=deadline,
             count=left_out,
             at=ended,
         )
 
 
 _CAUSES: dict[type, str] = {
-    swim.Failed: "it answered no probe",
-    swim.Doubt: "it failed a request",
-    swim.Tick: "it did not refute the suspicion",
-    swim.Answered: "the answer to a probe said so",
-    swim.Heard: "a probe said so",
-    swim.Exchanged: "a view that was exchanged said so",
-    swim.Leave: "it was told to end",
+    swim.FailedEvent: "it answered no probe",
+    swim.DoubtEvent: "it failed a request",
+    swim.TickEvent: "it did not refute the suspicion",
+    swim.AnsweredEvent: "the answer to a probe said so",
+    swim.HeardEvent: "a probe said so",
+    swim.ExchangedEvent: "a view that was exchanged said so",
+    swim.LeaveEvent: "it was told to end",
 }
 
 
 def _cause(event: swim.Event, view: View) -> str:
-    if isinstance(event, swim.Heard) and (sender := view.get(event.sender)):
+    if isinstance(event, swim.HeardEvent) and (sender := view.get(event.sender)):
         return f"{sender.member.node} said so"
     return _CAUSES[type(event)]
 

@@ -79,8 +79,8 @@ def _show(report: Report) -> Group:
     failed = [n.node for n in report.nodes if n.tiers and n.tiers["disk"]["condemned"]]
     if failed:
         lines.append(f"The disk of {', '.join(failed)} has failed: its data is kept in memory.")
-    if report.waits:
-        left = format_time(report.waits)
+    if report.partition_wait_left:
+        left = format_time(report.partition_wait_left)
         lines.append(
             f"Many nodes vanished at once: waiting {left} for them before restoring copies."
         )
@@ -130,9 +130,9 @@ def _table(report: SessionStatus) -> Table:
 def _copies(report: SessionStatus) -> list[str]:
     which = "Every object that is left" if report.lost else "Every object"
     line = f"{which} has as many copies as requested."
-    if report.below:
-        missing = format_size(report.lacking_bytes)
-        below = plural(report.below, "object has", "objects have")
+    if report.under_replicated:
+        missing = format_size(report.missing_bytes)
+        below = plural(report.under_replicated, "object has", "objects have")
         line = f"{below} fewer copies than requested ({missing} to restore)."
     lost = [
         f"Objects with {len(nodes)} copies or fewer may be lost: {', '.join(nodes)} died before "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ..membership.view import Entry
-from ..restoring.restorer import RestoreStatus
+from ..restoration.restorer import RestoreStatus
 
 
 class ViewRequest(msgspec.Struct, frozen=True, array_like=True):

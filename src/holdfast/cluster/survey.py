@@ -6,7 +6,7 @@ import msgspec
 
 from ..errors import DeadlineMissed, TryAgain
 from ..membership.view import Entry, Member
-from ..restoring.restorer import RestoreStatus
+from ..restoration.restorer import RestoreStatus
 from .contacts import Contacts, at_once
 from .messages import AgentStatus, FileStatus
 
@@ -52,9 +52,11 @@ class SessionStatus(msgspec.Struct, frozen=True):
     session: str
     created: float
     window: float
-    below: int  # objects with fewer copies than their writers asked for, as far as is known
-    lacking_bytes: int
-    waits: float
+    under_replicated: (
+        int  # objects with fewer copies than their writers asked for, as far as is known
+    )
+    missing_bytes: int
+    partition_wait_left: float
     views: int
     nodes: list[NodeStatus]
     lost: list[str]
@@ -82,9 +84,9 @@ def survey(contacts: Contacts) -> SessionStatus:
         contacts.session.name,
         contacts.session.created,
         _window(told),
-        sum(status.restoring.below for status in told),
-        sum(status.restoring.lacking_bytes for status in told),
-        max((status.restoring.waits for status in told), default=0.0),
+        sum(status.restoring.under_replicated for status in told),
+        sum(status.restoring.missing_bytes for status in told),
+        max((status.restoring.partition_wait_left for status in told), default=0.0),
         len({status.identity for status in told}),
         nodes,
         [member.node for member in view.lost()],

@@ -15,7 +15,7 @@ import msgspec
 from .._core import Client
 from ..errors import BadInput, HoldfastError, TryAgain
 from ..membership.view import Entry, State, View
-from ..restoring.restorer import RestoreStatus
+from ..restoration.restorer import RestoreStatus
 from . import session as sessions
 from .arming import Arm, arm
 from .messages import AgentStatus
@@ -41,7 +41,7 @@ def sides(nodes: Sequence[int], cuts: Collection[tuple[int, int]]) -> list[set[i
 
 
 def _restores(status: RestoreStatus) -> bool:
-    return bool(status.lacking or status.unmet or status.waits)
+    return bool(status.missing or status.uncompared or status.partition_wait_left)
 
 
 class Victims:

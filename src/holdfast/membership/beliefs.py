@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil, log2
 
 from .gossip import MOST, Gossip
-from .peers import Peers
+from .probe_rota import ProbeRota
 from .view import Entry, Member, State, View
 
 
@@ -24,7 +24,7 @@ class Beliefs:
         view.merge([Entry(member, 0, State.ALIVE)])
         for entry in view.changes():
             self._watch(entry)
-        self.peers = Peers(member.number, view)
+        self.rota = ProbeRota(member.number, view)
         self.gossip.add(self.own())
 
     def own(self) -> Entry:
@@ -41,7 +41,7 @@ class Beliefs:
             self.gossip.add(entry)
         self._watch(entry)
         if entry.state is not State.DEAD:
-            self.peers.add(entry.member)
+            self.rota.add(entry.member)
 
     def suspect(self, number: int) -> bool:
         """Suspect a member that was believed to be alive; say whether it was."""
@@ -72,7 +72,7 @@ class Beliefs:
                 return [suspicion, *news][:MOST]
         return news
 
-    def patience(self) -> int:
+    def suspicion_periods(self) -> int:
         """Periods that a suspect has to refute: longer than news takes to reach everybody."""
         return max(3, ceil(0.75 * log2(self.view.size + 1)))
 
@@ -89,6 +89,6 @@ class Beliefs:
         if number == self._member.number or not self.is_latest(entry.member):
             return
         if entry.state is State.SUSPECT:
-            self._expires[number] = self.tick + self.patience()
+            self._expires[number] = self.tick + self.suspicion_periods()
         elif entry.state is State.DEAD:
             self.dead[number] = entry.member

@@ -9,11 +9,11 @@ from .view import Entry, Member
 # Events
 
 
-class Tick(msgspec.Struct, frozen=True, gc=False):
+class TickEvent(msgspec.Struct, frozen=True, gc=False):
     """A period has passed; periods that were missed are not made up for."""
 
 
-class Answered(msgspec.Struct, frozen=True, gc=False):
+class AnsweredEvent(msgspec.Struct, frozen=True, gc=False):
     """The probe with this ticket was answered."""
 
     ticket: int
@@ -22,13 +22,13 @@ class Answered(msgspec.Struct, frozen=True, gc=False):
     age: float  # seconds since the Python loop of whom was probed last went round
 
 
-class Failed(msgspec.Struct, frozen=True, gc=False):
+class FailedEvent(msgspec.Struct, frozen=True, gc=False):
     """The probe with this ticket was refused, or nobody answered within its deadline."""
 
     ticket: int
 
 
-class Heard(msgspec.Struct, frozen=True, gc=False):
+class HeardEvent(msgspec.Struct, frozen=True, gc=False):
     """A probe came in that brought news, or whose sender has another view."""
 
     entries: list[Entry]
@@ -36,47 +36,49 @@ class Heard(msgspec.Struct, frozen=True, gc=False):
     sender: int  # its number
 
 
-class Exchanged(msgspec.Struct, frozen=True, gc=False):
-    """A whole view came in: the answer to a Sync, somebody else's Sync, a launcher's list."""
+class ExchangedEvent(msgspec.Struct, frozen=True, gc=False):
+    """A whole view came in: the answer to our sync, somebody else's, a launcher's list."""
 
     entries: list[Entry]
 
 
-class Doubt(msgspec.Struct, frozen=True, gc=False):
+class DoubtEvent(msgspec.Struct, frozen=True, gc=False):
     """Somebody who wanted data from this member failed to get it."""
 
     number: int
 
 
-class Leave(msgspec.Struct, frozen=True, gc=False):
+class LeaveEvent(msgspec.Struct, frozen=True, gc=False):
     """We are about to end; nothing that comes later matters."""
 
 
-Event = Tick | Answered | Failed | Heard | Exchanged | Doubt | Leave
+Event = (
+    TickEvent | AnsweredEvent | FailedEvent | HeardEvent | ExchangedEvent | DoubtEvent | LeaveEvent
+)
 
 # Instructions
 
 
-class Probe(msgspec.Struct, frozen=True, gc=False):
+class ProbeInstruction(msgspec.Struct, frozen=True, gc=False):
     """Ask `target` whether it lives, and tell it `news`."""
 
-    ticket: int  # comes back in Answered or Failed; 0: only the news matters
+    ticket: int  # comes back in AnsweredEvent or FailedEvent; 0: only the news matters
     target: Member
     via: Member | None  # who shall ask in our place
     news: list[Entry]  # not to be changed: it may be sent to many
     deadline: float  # seconds
 
 
-class Sync(msgspec.Struct, frozen=True, gc=False):
+class SyncInstruction(msgspec.Struct, frozen=True, gc=False):
     """Exchange whole views with `target`; a failure does not matter."""
 
     target: Member
 
 
-class Changed(msgspec.Struct, frozen=True, gc=False):
+class ViewInstruction(msgspec.Struct, frozen=True, gc=False):
     """The view took these entries in."""
 
     entries: list[Entry]
 
 
-Instruction = Probe | Sync | Changed
+Instruction = ProbeInstruction | SyncInstruction | ViewInstruction

@@ -24,18 +24,18 @@ from random import Random
 
 from .beliefs import Beliefs
 from .events import (
-    Answered,
-    Changed,
-    Doubt,
+    AnsweredEvent,
+    DoubtEvent,
     Event,
-    Exchanged,
-    Failed,
-    Heard,
+    ExchangedEvent,
+    FailedEvent,
+    HeardEvent,
     Instruction,
-    Leave,
-    Probe,
-    Sync,
-    Tick,
+    LeaveEvent,
+    ProbeInstruction,
+    SyncInstruction,
+    TickEvent,
+    ViewInstruction,
 )
 from .gossip import MOST
 from .view import Entry, Member, State, View
@@ -81,7 +81,7 @@ class Swim:
         self.view = view
         self._period = period
         self._beliefs = Beliefs(member, view)
-        self._peers = self._beliefs.peers
+        self._rota = self._beliefs.rota
         self._gossip = self._beliefs.gossip
         self._open: dict[int, _Attempt] = {}  # by ticket
         self._ticket = 0
@@ -99,7 +99,7 @@ class Swim:
     def detection(self) -> float:
         """Return how long a death goes unnoticed as a rule, in seconds."""
         # Until somebody probes it, the probe, those of the helpers, and the suspicion.
-        periods = 1 + DIRECT_DEADLINE + HELPED_DEADLINE + self._beliefs.patience()
+        periods = 1 + DIRECT_DEADLINE + HELPED_DEADLINE + self._beliefs.suspicion_periods()
         return periods * self._period
 
     def step(self, event: Event, now: float, rng: Random) -> list[Instruction]:
@@ -107,22 +107,22 @@ class Swim:
         out: list[Instruction] = []
         if self._left:
             return out
-        if isinstance(event, Answered):
+        if isinstance(event, AnsweredEvent):
             self._answered(event, out, rng)
-        elif isinstance(event, Tick):
+        elif isinstance(event, TickEvent):
             self._tick(now, out, rng)
-        elif isinstance(event, Heard):
+        elif isinstance(event, HeardEvent):
             self._heard(event, out, rng)
-        elif isinstance(event, Failed):
+        elif isinstance(event, FailedEvent):
             self._failed(event.ticket, out, rng)
-        elif isinstance(event, Exchanged):
+        elif isinstance(event, ExchangedEvent):
             self._exchanged(event.entries, out, rng)
-        elif isinstance(event, Doubt):
+        elif isinstance(event, DoubtEvent):
             self._suspect(event.number, out)
-        elif isinstance(event, Leave):
+        elif isinstance(event, LeaveEvent):
             self._leave(out, rng)
         if self._beliefs.changes:
-            out.append(Changed(self._beliefs.changes))
+            out.append(ViewInstruction(self._beliefs.changes))
             self._beliefs.changes = []
         return out
 
@@ -134,7 +134,7 @@ class Swim:
         self._ticked = now
         beliefs = self._beliefs
         beliefs.next_tick()
-        target = self._peers.following(rng)
+        target = self._rota.following(rng)
         if target is not None:
             attempt = _Attempt(target, 1, helped=False)
             self._ask(attempt, None, beliefs.news_for(target), DIRECT_DEADLINE, out)
@@ -145,7 +145,7 @@ class Swim:
         if beliefs.dead:
             self._knock(out, rng)
 
-    def _answered(self, event: Answered, out: list[Instruction], rng: Random) -> None:
+    def _answered(self, event: AnsweredEvent, out: list[Instruction], rng: Random) -> None:
         attempt = self._open.get(event.ticket)
         if event.entries:
             self._learn(event.entries, attempt.target.number if attempt else None, out, rng)
@@ -168,14 +168,14 @@ class Swim:
         target = attempt.target
         helpers: list[Member] = []
         if not attempt.helped:
-            helpers = self._peers.some(HELPERS, rng, but=(target.number,))
+            helpers = self._rota.some(HELPERS, rng, but=(target.number,))
         again = _Attempt(target, len(helpers), helped=True)
         for helper in helpers:
             self._ask(again, helper, [], HELPED_DEADLINE, out)
         if not helpers:
             self._suspect(target.number, out)
 
-    def _heard(self, event: Heard, out: list[Instruction], rng: Random) -> None:
+    def _heard(self, event: HeardEvent, out: list[Instruction], rng: Random) -> None:
         if event.sender == self.member.number:
             return
         if event.entries:
@@ -203,7 +203,7 @@ class Swim:
         end = Entry(self.member, self._beliefs.own().incarnation, State.DEAD)
         self._beliefs.take(end)
         self._left = True
-        for peer in self._peers.some(FAREWELLS, rng):
+        for peer in self._rota.some(FAREWELLS, rng):
             self._tell(peer, [end], out)
 
     # What follows
@@ -248,10 +248,10 @@ class Swim:
             self._agreed = tick
         elif self._synced != tick:
             pending = len(self._gossip.waiting)
-            longest = SYNC_ANYWAY * self._beliefs.patience()
+            longest = SYNC_ANYWAY * self._beliefs.suspicion_periods()
             if pending == 0 or pending > MOST or tick - max(self._agreed, self._synced) > longest:
                 self._synced = tick
-                out.append(Sync(other))
+                out.append(SyncInstruction(other))
 
     def _knock(self, out: list[Instruction], rng: Random) -> None:
         dead = self._beliefs.dead
@@ -265,7 +265,7 @@ class Swim:
                 del dead[member.number]  # it was restarted: nobody is behind that door
 
     def _gossip_to_some(self, out: list[Instruction], rng: Random) -> None:
-        for peer in self._peers.some(EXTRA_GOSSIPS, rng):
+        for peer in self._rota.some(EXTRA_GOSSIPS, rng):
             news = self._beliefs.news_for(peer)
             if news:
                 self._tell(peer, news, out)
@@ -283,7 +283,7 @@ class Swim:
         self._tell(entry.member, [entry, self._beliefs.own()], out)
 
     def _tell(self, target: Member, news: list[Entry], out: list[Instruction]) -> None:
-        out.append(Probe(0, target, None, news, DIRECT_DEADLINE * self._period))
+        out.append(ProbeInstruction(0, target, None, news, DIRECT_DEADLINE * self._period))
 
     def _ask(
         self,
@@ -295,7 +295,9 @@ class Swim:
     ) -> None:
         self._ticket += 1
         self._open[self._ticket] = attempt
-        out.append(Probe(self._ticket, attempt.target, via, news, periods * self._period))
+        out.append(
+            ProbeInstruction(self._ticket, attempt.target, via, news, periods * self._period)
+        )
 
 
 def _beats(entry: Entry, other: Entry) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 from .. import _core
 from ..cluster.peers import Peers
 from ..errors import BadInput, Damaged, Full, HoldfastError, KeyExists, TryAgain
-from .steps import Client, Doubt, Drop, Look, Merge, Put, Refresh, Sleep, Step, Steps, Verify
+from .steps import Doubt, Drop, Look, Merge, ObjectSteps, Put, Refresh, Sleep, Step, Steps, Verify
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -50,7 +50,9 @@ class Objects:
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
-        self._steps = Client(peers.routing, time.monotonic, random.Random(), peers.put_retry_for)
+        self._steps = ObjectSteps(
+            peers.routing, time.monotonic, random.Random(), peers.put_retry_for
+        )
 
     def put(
         self, key: str | bytes, data: Buffer, copies: int = 2, tier: TierName = "memory"

@@ -92,19 +92,19 @@ Step = Look | Put | Drop | Verify | Refresh | Merge | Doubt | Sleep
 Steps = Generator[Step, Any, Any]
 
 
-class Client:
+class ObjectSteps:
     """The steps of one client."""
 
     def __init__(
-        self, routing: Routing, clock: Callable[[], float], rng: random.Random, patience: float
+        self, routing: Routing, clock: Callable[[], float], rng: random.Random, put_retry_for: float
     ) -> None:
         self._routing = routing
         self._clock = clock
         self._rng = rng
-        self._patience = patience
+        self._put_retry_for = put_retry_for
 
     def find(self, key: bytes, local_first: bool = False) -> Steps:
-        """Ask for an object where it should be, then everywhere (rule 7 of the design)."""
+        """Ask for an object where it should be, then everywhere (rule 7)."""
         while True:
             missing: list[str] = []
             view = self._routing.owners.identity
@@ -145,7 +145,7 @@ class Client:
 
     def put(self, key: bytes, copies: int) -> Steps:
         """Store an object at all its owners (rules 4 and 5)."""
-        trouble = _Trouble(key, self._clock() + self._patience)
+        trouble = _Trouble(key, self._clock() + self._put_retry_for)
         damaged = False
         while True:
             under = self._routing.owners
@@ -178,7 +178,7 @@ class Client:
 
     def drop(self, key: bytes, copies: int) -> Steps:
         """Drop an object at all its owners, for ever (rule 9); the others will hear of it."""
-        trouble = _Trouble(key, self._clock() + self._patience)
+        trouble = _Trouble(key, self._clock() + self._put_retry_for)
         done: set[int] = set()
         while True:
             under = self._routing.owners

@@ -15,10 +15,9 @@ from ..errors import BadInput, DeadlineMissed, HoldfastError, NotFound, StaleVie
 from ..membership import events as membership
 from ..membership.owners import Owners
 from ..membership.view import Member, View
-from ..restoring import restorer as restoring
-from ..restoring.asking import Ask, MergeViews
-from ..restoring.messages import Reply
-from ..restoring.restorer import Pull, Restorer
+from ..restoration import events as restoring
+from ..restoration.messages import Reply
+from ..restoration.restorer import RESTING, Restorer
 from .members import PERIOD, RelayMessage, SimulatedMember
 from .messages import (
     DONE,
@@ -44,7 +43,7 @@ _PIECE = 10
 #: How likely an agent is to read all its copies again in a period.
 _SCRUB = 0.1
 
-_TICK = restoring.Tick()
+_TICK = restoring.TickEvent()
 
 
 class AgentSettings(msgspec.Struct, frozen=True):
@@ -112,7 +111,7 @@ class Agent(SimulatedMember):
         self.owners = Owners(view, self._settings.virtual_nodes)
         self.store.place(self.owners)
         self._watch(self, "viewed", b"")
-        self._restoring(restoring.Viewed(self.owners, view.live(), view.lost()))
+        self._restoring(restoring.ViewEvent(self.owners, view.live(), view.lost()))
 
     # ---- the Python loop -----------------------------------------------------------------------
 
@@ -141,13 +140,13 @@ class Agent(SimulatedMember):
             for key in list(self.store.objects):
                 self.store.verify(key)
         self._ticks += 1
-        if self.restorer.busy or self._ticks % restoring.RESTING == 0:
+        if self.restorer.busy or self._ticks % RESTING == 0:
             self._restoring(_TICK)
 
     def _changes(self, what: str, key: bytes) -> None:
         self._watch(self, what, key)
 
-    def _probe(self, probe: membership.Probe) -> None:
+    def _probe(self, probe: membership.ProbeInstruction) -> None:
         identity, target = self.swim.view.identity, probe.target
         message = MemberProbe(self.member.number, identity, probe.news, target.number)
         if not probe.ticket:
@@ -171,13 +170,13 @@ class Agent(SimulatedMember):
             age = self._network.now - self._beat
             call.answer(AgedAnswer(identity, self.swim.news, age))
         if message.news or message.identity != identity:
-            self.step(membership.Heard(message.news, message.identity, message.sender))
+            self.step(membership.HeardEvent(message.news, message.identity, message.sender))
 
     def _settled(self, answer: Any, ticket: int) -> None:
         if answer is None or isinstance(answer, Gone):
-            self.step(membership.Failed(ticket))
+            self.step(membership.FailedEvent(ticket))
         else:
-            self.step(membership.Answered(ticket, answer.news, answer.identity, answer.age))
+            self.step(membership.AnsweredEvent(ticket, answer.news, answer.identity, answer.age))
 
     # ---- restoring -----------------------------------------------------------------------------
 
@@ -186,7 +185,7 @@ class Agent(SimulatedMember):
             return
         network = self._network
         for instruction in self.restorer.step(event, network.now, network.rng):
-            if isinstance(instruction, Ask):
+            if isinstance(instruction, restoring.AskInstruction):
                 network.request(
                     self.process,
                     instruction.member.address,
@@ -195,23 +194,23 @@ class Agent(SimulatedMember):
                     self._replied,
                     instruction.ticket,
                 )
-            elif isinstance(instruction, MergeViews):
-                self._sync(membership.Sync(instruction.member))
+            elif isinstance(instruction, restoring.MergeInstruction):
+                self._sync(membership.SyncInstruction(instruction.member))
             else:
                 network.at(network.now, self.process, self._pull, instruction)
 
     def _replied(self, reply: Reply | None, ticket: int) -> None:
         if reply is None:
-            self._restoring(restoring.Failed(ticket))
+            self._restoring(restoring.FailedEvent(ticket))
         else:
-            self._restoring(restoring.Replied(ticket, reply))
+            self._restoring(restoring.RepliedEvent(ticket, reply))
 
-    def _pull(self, pull: Pull) -> None:
+    def _pull(self, pull: restoring.PullInstruction) -> None:
         key = pull.held.key
         if key in self.store.dropped:
-            self._restoring(restoring.Failed(pull.ticket))
+            self._restoring(restoring.FailedEvent(pull.ticket))
         elif key in self.store.objects:
-            self._restoring(restoring.Pulled(pull.ticket, pull.held.size))
+            self._restoring(restoring.PulledEvent(pull.ticket, pull.held.size))
         else:
             self._network.request(
                 self.process,
@@ -222,9 +221,9 @@ class Agent(SimulatedMember):
                 pull,
             )
 
-    def _pull_begins(self, reply: Found | Refusal | None, pull: Pull) -> None:
+    def _pull_begins(self, reply: Found | Refusal | None, pull: restoring.PullInstruction) -> None:
         if not isinstance(reply, Found):
-            self._restoring(restoring.Failed(pull.ticket))
+            self._restoring(restoring.FailedEvent(pull.ticket))
             return
         held, network = reply.held, self._network
         try:
@@ -232,25 +231,25 @@ class Agent(SimulatedMember):
                 held.key, reply.content, held.size, pull.held.tier, held.copies, held.crc32c
             )
         except HoldfastError:
-            self._restoring(restoring.Failed(pull.ticket))
+            self._restoring(restoring.FailedEvent(pull.ticket))
             return
         end = network.now + network.travel() * held.size / _PIECE
         network.at(end, self.process, self._pull_ends, (pull, writer, reply.content))
 
-    def _pull_ends(self, pulled: tuple[Pull, Writer, bytes]) -> None:
+    def _pull_ends(self, pulled: tuple[restoring.PullInstruction, Writer, bytes]) -> None:
         pull, writer, content = pulled
         try:
             writer.commit(content)
         except HoldfastError:
-            self._restoring(restoring.Failed(pull.ticket))
+            self._restoring(restoring.FailedEvent(pull.ticket))
         else:
             self._watch(self, "pulled", pull.held.key)
-            self._restoring(restoring.Pulled(pull.ticket, pull.held.size))
+            self._restoring(restoring.PulledEvent(pull.ticket, pull.held.size))
 
     def _restore(self, call: Call) -> None:
         if not self._waits(self._restore, call):
             call.answer(self.restorer.answer(call.message.request))
-            self._restoring(restoring.Asked())
+            self._restoring(restoring.AskedEvent())
 
     # ---- objects -------------------------------------------------------------------------------
 
@@ -274,10 +273,10 @@ class Agent(SimulatedMember):
             return
         # Those behind us must fail before our sender does, or it would blame us for them.
         hops = len(message.onward)
-        patience = message.patience * hops / (hops + 1)
-        onward = msgspec.structs.replace(message, onward=message.onward[1:], patience=patience)
+        deadline = message.deadline * hops / (hops + 1)
+        onward = msgspec.structs.replace(message, onward=message.onward[1:], deadline=deadline)
         self._network.request(
-            self.process, message.onward[0], onward, patience, self._put_onward, (call, writer)
+            self.process, message.onward[0], onward, deadline, self._put_onward, (call, writer)
         )
 
     def _put_onward(self, reply: Any, pending: tuple[Call, Writer]) -> None:
@@ -341,10 +340,10 @@ class Agent(SimulatedMember):
 
     def _join(self, call: Call) -> None:
         if not self._waits(self._join, call):
-            self.step(membership.Exchanged(call.message.entries))
+            self.step(membership.ExchangedEvent(call.message.entries))
             call.answer(self.swim.view.entries())
 
     def _doubt(self, call: Call) -> None:
         if not self._waits(self._doubt, call):
-            self.step(membership.Doubt(call.message.number))
+            self.step(membership.DoubtEvent(call.message.number))
             call.answer(DONE)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from ..errors import Dropped, Full, KeyExists, NotEnoughNodes, NotFound, TryAgain
-from ..restoring.conflicts import ASIDE
+from ..restoration.conflicts import ASIDE
 from .history import Call, Record, Violation
 from .scenario import Scenario
 

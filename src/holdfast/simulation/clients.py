@@ -37,7 +37,7 @@ class ClientSettings(msgspec.Struct, frozen=True):
 
     virtual_nodes: int = 8
     deadline: float = 4.0
-    patience: float = 20.0
+    put_retry_for: float = 20.0
     avoid: float = 8.0
 
 
@@ -79,7 +79,9 @@ class Client:
         self._network = network
         self._local = local
         self._rng = Random(network.rng.random())
-        self._steps = steps.Client(self.routing, self._clock, self._rng, settings.patience)
+        self._steps = steps.ObjectSteps(
+            self.routing, self._clock, self._rng, settings.put_retry_for
+        )
 
     def _clock(self) -> float:
         return self._network.now

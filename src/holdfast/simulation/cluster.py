@@ -7,14 +7,14 @@ from hashlib import blake2b
 from typing import Any
 
 from ..errors import HoldfastError
-from ..membership.events import Leave
+from ..membership.events import LeaveEvent
 from ..membership.view import SPARE, Entry, Member, State, View
 from .agents import Agent, AgentSettings
 from .checkers import Checkers
 from .clients import Client, ClientSettings
 from .history import Call, Record
+from .network import Wire
 from .scenario import Scenario
-from .wire import Wire
 
 
 class Cluster:
@@ -44,7 +44,7 @@ class Cluster:
         self._client_settings = ClientSettings(
             virtual_nodes=scenario.virtual_nodes,
             deadline=scenario.deadline,
-            patience=scenario.patience,
+            put_retry_for=scenario.put_retry_for,
         )
         self.faults()
         self.clients: list[Client] = []
@@ -66,7 +66,7 @@ class Cluster:
 
     def leave(self, node: str) -> None:
         """Let an agent say farewell and end."""
-        self.agents[node].step(Leave())
+        self.agents[node].step(LeaveEvent())
         self.kill(node)
 
     def restart(self, node: str) -> bool:

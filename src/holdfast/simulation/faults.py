@@ -5,7 +5,7 @@ from __future__ import annotations
 from .cluster import Cluster
 
 
-class Faults:
+class RandomFaults:
     """Strikes a cluster as its scenario says."""
 
     def __init__(self, cluster: Cluster) -> None:

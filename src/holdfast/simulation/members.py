@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from ..membership.events import (
-    Answered,
-    Changed,
+    AnsweredEvent,
     Event,
-    Exchanged,
-    Failed,
-    Heard,
-    Leave,
-    Probe,
-    Sync,
-    Tick,
+    ExchangedEvent,
+    FailedEvent,
+    HeardEvent,
+    LeaveEvent,
+    ProbeInstruction,
+    SyncInstruction,
+    TickEvent,
+    ViewInstruction,
 )
 from ..membership.swim import Swim
 from ..membership.view import Entry, Member, State, View
@@ -27,7 +27,7 @@ PERIOD = 1.0
 #: For exchanges of whole views, in seconds.
 PATIENCE = 3.0
 
-_TICK = Tick()
+_TICK = TickEvent()
 
 
 class ProbeMessage(msgspec.Struct, frozen=True, gc=False):
@@ -83,9 +83,9 @@ class SimulatedMember:
         """Let the machine take an event in, and do what it wants."""
         network = self._network
         for instruction in self.swim.step(event, network.now, network.rng):
-            if isinstance(instruction, Probe):
+            if isinstance(instruction, ProbeInstruction):
                 self._probe(instruction)
-            elif isinstance(instruction, Changed):
+            elif isinstance(instruction, ViewInstruction):
                 for entry in instruction.entries:
                     self._changed(self.member, entry)
             else:
@@ -96,7 +96,7 @@ class SimulatedMember:
         network = self._network
         network.at(network.now + PERIOD, self.process, self._tick, None)
 
-    def _probe(self, probe: Probe) -> None:
+    def _probe(self, probe: ProbeInstruction) -> None:
         message = ProbeMessage(self.member.number, self.swim.view.identity, probe.news)
         address = probe.target.address
         if not probe.ticket:
@@ -113,9 +113,9 @@ class SimulatedMember:
 
     def _settled(self, answer: ProbeAnswer | None, ticket: int) -> None:
         if answer is None:
-            self.step(Failed(ticket))
+            self.step(FailedEvent(ticket))
         else:
-            self.step(Answered(ticket, answer.news, answer.identity, 0.0))
+            self.step(AnsweredEvent(ticket, answer.news, answer.identity, 0.0))
 
     def _probed(self, call: Call) -> None:
         # The core answers before the machine hears of it, and lets it sleep if nothing is new.
@@ -124,7 +124,7 @@ class SimulatedMember:
             call.answer(ProbeAnswer(identity, self.swim.news))
         message: ProbeMessage = call.message
         if message.news or message.identity != identity:
-            self.step(Heard(message.news, message.identity, message.sender))
+            self.step(HeardEvent(message.news, message.identity, message.sender))
 
     def _relay(self, call: Call) -> None:
         relay: RelayMessage = call.message
@@ -136,17 +136,17 @@ class SimulatedMember:
         if answer is not None:
             call.answer(answer)
 
-    def _sync(self, sync: Sync) -> None:
+    def _sync(self, sync: SyncInstruction) -> None:
         message = ViewMessage(self.swim.view.changes())
         self._network.request(self.process, sync.target.address, message, PATIENCE, self._synced)
 
     def _exchange(self, call: Call) -> None:
-        self.step(Exchanged(call.message.entries))
+        self.step(ExchangedEvent(call.message.entries))
         call.answer(ViewMessage(self.swim.view.changes()))
 
     def _synced(self, answer: ViewMessage | None, _: object) -> None:
         if answer is not None:
-            self.step(Exchanged(answer.entries))
+            self.step(ExchangedEvent(answer.entries))
 
 
 class Members:
@@ -178,7 +178,7 @@ class Members:
 
     def leave(self, node: str) -> Member:
         """Let the member of `node` say farewell and end."""
-        self.running[node].step(Leave())
+        self.running[node].step(LeaveEvent())
         return self.kill(node)
 
     def restart(self, node: str, seeds: int = 3) -> Member:

@@ -6,8 +6,8 @@ import msgspec
 
 from ..errors import HoldfastError
 from ..membership.view import Entry
-from ..restoring.holdings import Held
-from ..restoring.messages import Request
+from ..restoration.holdings import Held
+from ..restoration.messages import Request
 from .members import ProbeMessage
 
 # Requests
@@ -28,7 +28,7 @@ class PutMessage(msgspec.Struct, frozen=True):
     tier: int
     owners: list[int]
     onward: list[str]  # addresses
-    patience: float  # of the sender
+    deadline: float  # of the sender
 
 
 class GetMessage(msgspec.Struct, frozen=True):

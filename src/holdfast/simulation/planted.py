@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from ..membership.events import Probe
+from ..membership.events import ProbeInstruction
 from ..membership.owners import Owners
-from ..restoring.holdings import Holdings
-from ..restoring.restorer import Event, Instruction, Restorer
-from ..restoring.trimming import Trimming
+from ..restoration.events import Event, Instruction
+from ..restoration.holdings import Holdings
+from ..restoration.restorer import Restorer
+from ..restoration.trimmer import Trimmer
 from .agents import Agent
 from .network import Call
 from .store import Store, Writer
@@ -22,7 +23,7 @@ class NoFence(Agent):
     fenced = False
 
 
-class _HastyTrimming(Trimming):
+class _HastyTrimmer(Trimmer):
     def tick(self, owners: Owners, now: float) -> None:
         for held in self._holdings.strays(100, b""):
             self._holdings.trim(held.key, held.size, held.crc32c)
@@ -30,10 +31,10 @@ class _HastyTrimming(Trimming):
 
 class _HastyRestorer(Restorer):
     def __init__(
-        self, me: int, holdings: Holdings, rate: float, patience: float, at_once: float = 3.0
+        self, me: int, holdings: Holdings, rate: float, partition_wait: float, at_once: float = 3.0
     ) -> None:
-        super().__init__(me, holdings, rate, patience, at_once)
-        self._trimming = _HastyTrimming(me, holdings, self._ask, self._meet)
+        super().__init__(me, holdings, rate, partition_wait, at_once)
+        self._trimmer = _HastyTrimmer(me, holdings, self._ask, self._meet)
 
 
 class UnconfirmedTrim(Agent):
@@ -133,7 +134,7 @@ class Chatter(Agent):
     def _tick(self, _: object) -> None:
         super()._tick(_)
         for member in self.swim.view.live():
-            self._probe(Probe(0, member, None, [], 1.0))
+            self._probe(ProbeInstruction(0, member, None, [], 1.0))
 
 
 PLANTED: dict[str, type[Agent]] = {

@@ -10,7 +10,7 @@ from . import quiet
 from .agents import Agent
 from .cluster import Cluster
 from .epilogue import Epilogue
-from .faults import Faults
+from .faults import RandomFaults
 from .history import Violation
 from .scenario import Scenario
 from .workload import Workload
@@ -21,7 +21,7 @@ QUIET_WITHIN = 200.0
 _LOOK = 4.0
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class SimulationOutcome(msgspec.Struct, frozen=True):
     """What a run came to."""
 
     trace: str  # a hash of all that happened
@@ -30,7 +30,7 @@ class Outcome(msgspec.Struct, frozen=True):
     seconds: float  # simulated
 
 
-def run(scenario: Scenario, agent: type[Agent] = Agent) -> Outcome:
+def run(scenario: Scenario, agent: type[Agent] = Agent) -> SimulationOutcome:
     """Simulate a scenario."""
     cluster = Cluster(scenario, agent)
     violation = ""
@@ -41,11 +41,11 @@ def run(scenario: Scenario, agent: type[Agent] = Agent) -> Outcome:
         cluster.note("violation", violation)
     except Exception:  # whatever it is, the seed that shows it must be known
         violation = f"no crash: {traceback.format_exc()}"
-    return Outcome(cluster.trace(), violation, len(cluster.calls), cluster.wire.now)
+    return SimulationOutcome(cluster.trace(), violation, len(cluster.calls), cluster.wire.now)
 
 
 def _run(cluster: Cluster) -> None:
-    workload, faults = Workload(cluster), Faults(cluster)
+    workload, faults = Workload(cluster), RandomFaults(cluster)
     wire = cluster.wire
     wire.run(cluster.scenario.length)
     workload.stop()

@@ -29,7 +29,7 @@ class Scenario(msgspec.Struct, frozen=True):
     verbose: bool = False
     virtual_nodes: int = 8
     deadline: float = 4.0
-    patience: float = 20.0
+    put_retry_for: float = 20.0
 
     @property
     def slow(self) -> bool:
@@ -40,7 +40,7 @@ class Scenario(msgspec.Struct, frozen=True):
     def deadlines(self) -> dict[str, float]:
         """How long a call may take: every member may be silent, and views may change twice."""
         search = 3 * self.nodes * (2 * self.deadline + 1)
-        change = self.patience + (self.nodes + 3) * self.deadline
+        change = self.put_retry_for + (self.nodes + 3) * self.deadline
         return {"get": search, "put": change, "drop": search + change}
 
 

@@ -12,7 +12,7 @@ import msgspec
 from .._core import crc32c, xxh3_64
 from ..errors import Busy, Damaged, Dropped, Full, KeyExists, NotFound
 from ..membership.owners import Owners
-from ..restoring.holdings import BUCKETS, DROPPED_BUCKETS, Digest, Held
+from ..restoration.holdings import BUCKETS, DROPPED_BUCKETS, Digest, Held
 
 
 class Stored(msgspec.Struct, frozen=True):

@@ -7,16 +7,16 @@ Copying what they hold would fill our memory with what comes back when the cut i
 from __future__ import annotations
 
 
-class Waiting:
-    """Watches who vanishes; `patience` is how long restoring waits for them.
+class PartitionWait:
+    """Watches who vanishes; `seconds` is how long restoring waits for them.
 
     Deaths that follow one another within `at_once` count as one event. A cut is noticed by
     everybody within a few periods; who dies later dies by itself.
     """
 
-    def __init__(self, patience: float, at_once: float) -> None:
-        self._patience = patience
-        self._at_once = min(at_once, patience)
+    def __init__(self, seconds: float, at_once: float) -> None:
+        self._seconds = seconds
+        self._at_once = min(at_once, seconds)
         self._live: frozenset[str] = frozenset()
         self._vanished: dict[str, float] = {}
         self._until = 0.0
@@ -32,7 +32,7 @@ class Waiting:
         if 3 * len(self._vanished) <= len(live) + len(self._vanished):
             self._until = 0.0
         elif not self.left(now):
-            self._until = now + self._patience
+            self._until = now + self._seconds
 
     def left(self, now: float) -> float:
         """Return how long restoring still waits."""

@@ -4,33 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
 from ..membership.view import Member
+from .events import AskInstruction, MergeInstruction
 from .messages import OtherView, Reply, Request
 
 
-class Ask(msgspec.Struct, frozen=True):
-    """Instruction: send a request; the answer comes back as `Replied` or `Failed`."""
-
-    ticket: int
-    member: Member
-    request: Request
-
-
-class MergeViews(msgspec.Struct, frozen=True):
-    """Instruction: a member has another view; exchange them."""
-
-    member: Member
-
-
-class Asking:
+class OpenRequests:
     """Hands out tickets and keeps what is to be done with each answer."""
 
     def __init__(self) -> None:
         self._next = 0
         self._waiting: dict[int, tuple[Member, Callable[[Reply | None], None]]] = {}
-        self.instructions: list[Ask | MergeViews] = []
+        self.instructions: list[AskInstruction | MergeInstruction] = []
         self.now = 0.0  # when the event happened that is being taken
 
     def ticket(self) -> int:
@@ -44,7 +29,7 @@ class Asking:
         """Send a request; `then` gets the answer, or None if there is none."""
         ticket = self.ticket()
         self._waiting[ticket] = member, then
-        self.instructions.append(Ask(ticket, member, request))
+        self.instructions.append(AskInstruction(ticket, member, request))
 
     def answered(self, ticket: int, reply: Reply | None) -> None:
         """Pass an answer on; a member with another view is one to merge with."""
@@ -52,7 +37,7 @@ class Asking:
         if member is None or then is None:
             return
         if isinstance(reply, OtherView):
-            self.instructions.append(MergeViews(member))
+            self.instructions.append(MergeInstruction(member))
             reply = None
         try:
             then(reply)

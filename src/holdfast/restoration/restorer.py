@@ -14,10 +14,19 @@ import msgspec
 
 from ..membership.owners import Owners
 from ..membership.view import Member
-from .asking import Ask, Asking, MergeViews
-from .comparing import Comparing
+from .anti_entropy import AntiEntropy
 from .conflicts import ASIDE, aside, version
-from .dropping import Dropping
+from .events import (
+    Event,
+    FailedEvent,
+    Instruction,
+    MergeInstruction,
+    PulledEvent,
+    PullInstruction,
+    RepliedEvent,
+    TickEvent,
+    ViewEvent,
+)
 from .holdings import Held, Holdings
 from .losses import Losses
 from .messages import (
@@ -30,9 +39,11 @@ from .messages import (
     Reply,
     Request,
 )
-from .pulling import Pulling
-from .trimming import Trimming
-from .waiting import Waiting
+from .partition_wait import PartitionWait
+from .pull_queue import PullQueue
+from .requests import OpenRequests
+from .tombstones import Tombstones
+from .trimmer import Trimmer
 
 #: Ticks of which one is enough while a restorer is not `busy`.
 RESTING = 3
@@ -43,139 +54,94 @@ _COUNTED = 1000
 _NAMED = 20
 
 
-class Viewed(msgspec.Struct, frozen=True):
-    """Event: the view has changed; `live` and `lost` are all its members, spares too."""
-
-    owners: Owners
-    live: Sequence[Member]
-    lost: Sequence[Member]
-
-
-class Tick(msgspec.Struct, frozen=True):
-    """Event: a period has passed."""
-
-
-class Asked(msgspec.Struct, frozen=True):
-    """Event: `answer` was called; another member may have told us what we lack."""
-
-
-class Replied(msgspec.Struct, frozen=True):
-    """Event: the answer to an `Ask`."""
-
-    ticket: int
-    reply: Reply
-
-
-class Pulled(msgspec.Struct, frozen=True):
-    """Event: a `Pull` has stored its object."""
-
-    ticket: int
-    size: int
-
-
-class Failed(msgspec.Struct, frozen=True):
-    """Event: an `Ask` or a `Pull` failed; `gone` if the source has no such object any more."""
-
-    ticket: int
-    gone: bool = False
-
-
-class Pull(msgspec.Struct, frozen=True):
-    """Instruction: copy an object from another member."""
-
-    ticket: int
-    held: Held
-    source: Member
-
-
 class RestoreStatus(msgspec.Struct, frozen=True):
     """What `holdfast status` shows of restoring on one member."""
 
-    lacking: int = 0  # objects that this member owns and lacks, as far as it knows
-    lacking_bytes: int = 0
-    below: int = 0  # of the objects that it lacks, or holds first although too few nodes live
-    unmet: int = 0  # co-owners not compared with since the view changed
+    missing: int = 0  # objects that this member owns and lacks, as far as it knows
+    missing_bytes: int = 0
+    under_replicated: int = (
+        0  # of the objects that it lacks, or holds first although too few nodes live
+    )
+    uncompared: int = 0  # co-owners not compared with since the view changed
     restored: int = 0
     restored_bytes: int = 0
     trimmed: int = 0
     conflicts: int = 0  # objects here that lost their key to another version
-    waits: float = 0.0  # seconds that restoring still waits for many nodes that vanished at once
+    partition_wait_left: float = (
+        0.0  # seconds that restoring still waits for many nodes that vanished at once
+    )
     set_aside: tuple[str, ...] = ()  # keys of the conflicts, the first of them
     died_together: tuple[tuple[str, ...], ...] = ()  # nodes, each before others' copies were back
-
-
-Event = Viewed | Tick | Asked | Replied | Pulled | Failed
-Instruction = Ask | MergeViews | Pull
 
 
 class Restorer:
     """One member's part in restoring, trimming and forgetting.
 
-    `rate` is how many bytes per second it fetches at most, `patience` how long it waits when more
-    than a third of the nodes vanish at once, in seconds; `at_once` is within so many.
+    `rate` is how many bytes per second it fetches at most, `partition_wait` how many seconds it
+    waits when more than a third of the nodes vanish at once, that is, within `at_once` seconds.
     """
 
     def __init__(
-        self, me: int, holdings: Holdings, rate: float, patience: float, at_once: float = 3.0
+        self, me: int, holdings: Holdings, rate: float, partition_wait: float, at_once: float = 3.0
     ) -> None:
         self._me = me
         self._holdings = holdings
         self._owners: Owners | None = None
         self._others: list[Member] = []
         self._unticked = True  # since the view changed
-        self._ask = Asking()
-        self._pulling = Pulling(rate)
-        self._waiting = Waiting(patience, at_once)
-        self._comparing = Comparing(me, holdings, self._ask, self._meet)
+        self._ask = OpenRequests()
+        self._pulls = PullQueue(rate)
+        self._partition_wait = PartitionWait(partition_wait, at_once)
+        self._anti_entropy = AntiEntropy(me, holdings, self._ask, self._meet)
         self._losses = Losses(me)
-        self._trimming = Trimming(me, holdings, self._ask, self._meet)
-        self._dropping = Dropping(holdings, self._ask)
+        self._trimmer = Trimmer(me, holdings, self._ask, self._meet)
+        self._tombstones = Tombstones(holdings, self._ask)
 
     def step(self, event: Event, now: float, rng: random.Random) -> list[Instruction]:
         """Take one event; return what to do."""
         self._ask.now = now
         match event:
-            case Viewed(owners, live, lost):
+            case ViewEvent(owners, live, lost):
                 self._losses.viewed(live, lost)
                 self._use(owners, live, now, rng)
-            case Tick():
+            case TickEvent():
                 self._tick(now, rng)
-            case Replied(ticket, reply):
+            case RepliedEvent(ticket, reply):
                 self._ask.answered(ticket, reply)
-                self._comparing.go_on()
-            case Pulled(ticket, size):
-                self._pulling.done(ticket, size)
-            case Failed(ticket, gone):
-                self._pulling.failed(ticket, now, gone)
+                self._anti_entropy.go_on()
+            case PulledEvent(ticket, size):
+                self._pulls.done(ticket, size)
+            case FailedEvent(ticket, gone):
+                self._pulls.failed(ticket, now, gone)
                 self._ask.answered(ticket, None)
-                self._comparing.go_on()
+                self._anti_entropy.go_on()
         return self._instructions(now)
 
     @property
     def busy(self) -> bool:
         """Whether the next tick matters; else some may be left out, to let an idle node sleep."""
-        return bool(self._pulling) or self._comparing.has_more or self._dropping.has_news
+        return bool(self._pulls) or self._anti_entropy.has_more or self._tombstones.has_news
 
     @property
-    def lacking(self) -> int:
+    def missing(self) -> int:
         """How many objects this member owns and lacks, as far as it knows."""
-        return len(self._pulling)
+        return len(self._pulls)
 
     @property
     def restored(self) -> tuple[int, int]:
         """How many copies were restored so far, and their bytes."""
-        return self._pulling.copies, self._pulling.bytes
+        return self._pulls.copies, self._pulls.bytes
 
-    def waits(self, now: float) -> float:
+    def partition_wait_left(self, now: float) -> float:
         """Return how many seconds restoring still waits for nodes that vanished at once."""
-        return self._waiting.left(now)
+        return self._partition_wait.left(now)
 
     def answer(self, request: Request) -> Reply:
         """Answer another member."""
         if isinstance(request, CompareDropped):
-            return self._dropping.compare(request)
+            return self._tombstones.compare(request)
         if not isinstance(request, Compare | Exchange | Confirm):
-            return self._dropping.exchange(request)
+            return self._tombstones.exchange(request)
         owners = self._owners
         known = owners is not None and request.identity == owners.identity
         if known and isinstance(request, Confirm):
@@ -184,23 +150,23 @@ class Restorer:
         if owners is None or not known or request.sender not in owners.members:
             return OtherView(owners.identity if owners else 0)
         if isinstance(request, Compare):
-            return self._comparing.compare(request)
+            return self._anti_entropy.compare(request)
         assert isinstance(request, Exchange)
-        return self._comparing.exchange(request)
+        return self._anti_entropy.exchange(request)
 
     def status(self, now: float) -> RestoreStatus:
         """Tell how far restoring is."""
         conflicts = self._holdings.keys(ASIDE, _COUNTED)
         return RestoreStatus(
-            lacking=self.lacking,
-            lacking_bytes=self._pulling.lacking_bytes,
-            below=len(self._pulling) + self._holdings.short(),
-            unmet=self._comparing.unmet(),
-            restored=self._pulling.copies,
-            restored_bytes=self._pulling.bytes,
-            trimmed=self._trimming.trimmed,
+            missing=self.missing,
+            missing_bytes=self._pulls.missing_bytes,
+            under_replicated=len(self._pulls) + self._holdings.short(),
+            uncompared=self._anti_entropy.uncompared(),
+            restored=self._pulls.copies,
+            restored_bytes=self._pulls.bytes,
+            trimmed=self._trimmer.trimmed,
             conflicts=len(conflicts),
-            waits=self.waits(now),
+            partition_wait_left=self.partition_wait_left(now),
             set_aside=tuple(key.decode(errors="replace") for key in conflicts[:_NAMED]),
             died_together=self._losses.died_together(),
         )
@@ -210,24 +176,26 @@ class Restorer:
         self._owners = owners
         self._unticked = True
         self._others = [member for member in live if member.number != self._me]
-        self._waiting.viewed(frozenset(member.node for member in live), now)
-        self._comparing.use(owners, rng)
-        self._trimming.use()
+        self._partition_wait.viewed(frozenset(member.node for member in live), now)
+        self._anti_entropy.use(owners, rng)
+        self._trimmer.use()
         for member in self._others:
             greets = rng.random() * len(self._others) < _GREETERS
             if member.number not in known and known and greets:
-                self._dropping.compare_with(member)
+                self._tombstones.compare_with(member)
 
     def _tick(self, now: float, rng: random.Random) -> None:
         self._unticked = False
-        self._losses.tick(not (self._pulling or self._comparing.unmet() or self._holdings.short()))
-        self._comparing.tick(rng)
-        self._dropping.tick(self._others, rng)
-        if self._owners is not None and not self._waiting.left(now):
-            self._trimming.tick(self._owners, now)
+        self._losses.tick(
+            not (self._pulls or self._anti_entropy.uncompared() or self._holdings.short())
+        )
+        self._anti_entropy.tick(rng)
+        self._tombstones.tick(self._others, rng)
+        if self._owners is not None and not self._partition_wait.left(now):
+            self._trimmer.tick(self._owners, now)
 
     def _lack(self, held: Held, source: int) -> None:
-        self._pulling.add(held, source)
+        self._pulls.add(held, source)
 
     def _meet(self, theirs: Held, source: int) -> Held | None:
         """See that another member holds this; return what we hold instead, if that wins."""
@@ -238,7 +206,7 @@ class Restorer:
             if version(ours) == version(theirs):
                 return None
             # Until the winner comes the key would stand empty here: not for long, then.
-            if self._waiting.left(self._ask.now) or not self._holdings.has_room(theirs):
+            if self._partition_wait.left(self._ask.now) or not self._holdings.has_room(theirs):
                 return None
             self._holdings.move_aside(ours.key, ours.size, ours.crc32c, aside(ours))
         self._lack(theirs, source)
@@ -265,12 +233,14 @@ class Restorer:
         out: list[Instruction] = [
             instruction
             for instruction in self._ask.instructions
-            if not (self._unticked and isinstance(instruction, MergeViews))
+            if not (self._unticked and isinstance(instruction, MergeInstruction))
         ]
         self._ask.instructions.clear()
         owners = self._owners
-        if owners is None or self._waiting.left(now):
+        if owners is None or self._partition_wait.left(now):
             return out
-        pulls = self._pulling.start(now, owners.members, self._wanted, self._ask.ticket)
-        out += (Pull(ticket, held, owners.members[source]) for ticket, held, source in pulls)
+        pulls = self._pulls.start(now, owners.members, self._wanted, self._ask.ticket)
+        out += (
+            PullInstruction(ticket, held, owners.members[source]) for ticket, held, source in pulls
+        )
         return out

@@ -1,7 +1,7 @@
 """What members say to one another about their objects.
 
 Every request about owners bears the sender's view, by its identity. A receiver with another view
-answers `OtherView` and nothing else happens: both merge views first (rule 4 of the design).
+answers `OtherView` and nothing else happens: both merge views first (rule 4).
 """
 
 from __future__ import annotations

@@ -11,7 +11,6 @@ import random
 from collections.abc import Sequence
 
 from ..membership.view import Member
-from .asking import Asking
 from .holdings import DROPPED_BUCKETS, Digest, Holdings
 from .messages import (
     ComparedDropped,
@@ -21,6 +20,7 @@ from .messages import (
     Reply,
 )
 from .portions import Bounds, first, portions
+from .requests import OpenRequests
 
 #: Ticks between comparisons without news.
 _IDLE = 4
@@ -28,10 +28,10 @@ _IDLE = 4
 _LISTED = 2048
 
 
-class Dropping:
+class Tombstones:
     """What we have heard of drops, and whom we told."""
 
-    def __init__(self, holdings: Holdings, ask: Asking) -> None:
+    def __init__(self, holdings: Holdings, ask: OpenRequests) -> None:
         self._holdings = holdings
         self._ask = ask
         self._known: Digest = (0, 0)

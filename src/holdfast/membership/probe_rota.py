@@ -13,7 +13,7 @@ from .view import Member, View
 _FEW = 16
 
 
-class Peers:
+class ProbeRota:
     """The other live members of a view.
 
     A round visits everybody once, in strides of a random length from a random beginning: a shuffled

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import partial
 
 from ..membership.owners import Owners
-from .asking import Asking
 from .holdings import Held, Holdings
 from .messages import Confirm, Confirmed, Reply
+from .requests import OpenRequests
 
 #: So many strays are offered in one round.
 _ROUND = 512
@@ -21,11 +21,15 @@ _ROUND = 512
 _FRESH = 5.0
 
 
-class Trimming:
+class Trimmer:
     """Goes through our strays, round after round."""
 
     def __init__(
-        self, me: int, holdings: Holdings, ask: Asking, meet: Callable[[Held, int], Held | None]
+        self,
+        me: int,
+        holdings: Holdings,
+        ask: OpenRequests,
+        meet: Callable[[Held, int], Held | None],
     ) -> None:
         self._me = me
         self._holdings = holdings

@@ -26,7 +26,7 @@ class Lack(msgspec.Struct):
     failed: set[int] = set()  # of those that were asked lately
 
 
-class Pulling:
+class PullQueue:
     """The queue, and an allowance of bytes that grows by `rate` per second."""
 
     def __init__(self, rate: float) -> None:
@@ -38,7 +38,7 @@ class Pulling:
         self._running: dict[int, bytes] = {}  # keys by ticket
         self._under_way = 0  # bytes
         self._resting: dict[bytes, float] = {}  # until when, in that order
-        self.lacking_bytes = 0
+        self.missing_bytes = 0
         self.bytes = 0  # fetched so far
         self.copies = 0
 
@@ -48,7 +48,7 @@ class Pulling:
         if lack is None:
             self._lacks[held.key] = Lack(held, [source])
             self._queue.append(held.key)
-            self.lacking_bytes += held.size
+            self.missing_bytes += held.size
         elif source not in lack.sources:
             lack.sources.append(source)
             if source not in lack.failed and self._resting.pop(held.key, None) is not None:
@@ -122,7 +122,7 @@ class Pulling:
         return key
 
     def _forget(self, key: bytes) -> None:
-        self.lacking_bytes -= self._lacks.pop(key).held.size
+        self.missing_bytes -= self._lacks.pop(key).held.size
 
     def __len__(self) -> int:
         return len(self._lacks)

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from functools import partial
 
 from ..membership.owners import Owners
-from .asking import Asking
 from .holdings import BUCKETS, Digest, Held, Holdings
 from .messages import Compare, Compared, Exchange, Exchanged, Reply
 from .portions import Bounds, first, portions
+from .requests import OpenRequests
 
 #: So many pairs are compared at a time after a change of view; later one is begun in a tick.
 _EAGER = 8
@@ -27,11 +27,15 @@ _LISTED = 2048
 _NOTHING: Digest = (0, 0)
 
 
-class Comparing:
+class AntiEntropy:
     """Our half of all pairs that we are part of."""
 
     def __init__(
-        self, me: int, holdings: Holdings, ask: Asking, meet: Callable[[Held, int], Held | None]
+        self,
+        me: int,
+        holdings: Holdings,
+        ask: OpenRequests,
+        meet: Callable[[Held, int], Held | None],
     ) -> None:
         self._me = me
         self._holdings = holdings
@@ -54,7 +58,7 @@ class Comparing:
         rng.shuffle(self._fresh)
         self.go_on()
 
-    def unmet(self) -> int:
+    def uncompared(self) -> int:
         """Count the members with whom we have not compared since the view changed."""
         return len(self._holdings.survey().keys() - self._met)
 

@@ -1,0 +1,79 @@
+"""What happens to the machine of restorer.py, and what it wants done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ..membership.owners import Owners
+from ..membership.view import Member
+from .holdings import Held
+from .messages import Reply, Request
+
+
+class ViewEvent(msgspec.Struct, frozen=True):
+    """The view has changed; `live` and `lost` are all its members, spares too."""
+
+    owners: Owners
+    live: Sequence[Member]
+    lost: Sequence[Member]
+
+
+class TickEvent(msgspec.Struct, frozen=True):
+    """A period has passed."""
+
+
+class AskedEvent(msgspec.Struct, frozen=True):
+    """`answer` was called; another member may have told us what we lack."""
+
+
+class RepliedEvent(msgspec.Struct, frozen=True):
+    """The answer to an `AskInstruction`."""
+
+    ticket: int
+    reply: Reply
+
+
+class PulledEvent(msgspec.Struct, frozen=True):
+    """A `PullInstruction` has stored its object."""
+
+    ticket: int
+    size: int
+
+
+class FailedEvent(msgspec.Struct, frozen=True):
+    """A request or a pull failed; `gone` if the source has no such object any more."""
+
+    ticket: int
+    gone: bool = False
+
+
+Event = ViewEvent | TickEvent | AskedEvent | RepliedEvent | PulledEvent | FailedEvent
+
+# Instructions
+
+
+class AskInstruction(msgspec.Struct, frozen=True):
+    """Send a request; the answer comes back as `RepliedEvent` or `FailedEvent`."""
+
+    ticket: int
+    member: Member
+    request: Request
+
+
+class MergeInstruction(msgspec.Struct, frozen=True):
+    """A member has another view; exchange them."""
+
+    member: Member
+
+
+class PullInstruction(msgspec.Struct, frozen=True):
+    """Copy an object from another member."""
+
+    ticket: int
+    held: Held
+    source: Member
+
+
+Instruction = AskInstruction | MergeInstruction | PullInstruction
