@@ -300,14 +300,14 @@ void bind_reading(nb::module_& module, nb::class_<AgentClient>& client) {
                 return nb::make_tuple(exchange->take_descriptor().release(), attributes);
             },
             "address"_a, "kind"_a, "root"_a, "path"_a, "part"_a = 0, "settled_ns"_a = 0,
-            "patience"_a = 60.0, "silence"_a = 2.0,
+            "deadline"_a = 60.0, "silence"_a = 2.0,
             nb::sig("def tree(self, address: str, kind: int, root: bytes, path: bytes, part: int = "
-                    "0, settled_ns: int = 0, patience: float = 60.0, silence: float = 2.0) -> "
+                    "0, settled_ns: int = 0, deadline: float = 60.0, silence: float = 2.0) -> "
                     "tuple[int, tuple[int, int, int, int, int, int, int, int, int, int, int]]"),
             "What a broadcast brings to this host: `kind` 0 is a whole file, 1 the listing of a "
             "directory, 2 a part of a large file.\n\n"
             "A read-only descriptor of it and the attributes of the file or directory. It may take "
-            "as long as `patience`, as long as the agent says after each `silence` that it lives. "
+            "as long as `deadline`, as long as the agent says after each `silence` that it lives. "
             "NotCached: read the shared file system instead. The descriptor is the caller's to "
             "close.");
     module.attr("PART_BYTES") = kPartBytes;
@@ -382,7 +382,7 @@ void bind_files(nb::class_<Agent>& agent) {
             "Before start(): keep a file there that tells what the originals are like of the "
             "copies that programs have open.")
         .def(
-            "warm_tree",
+            "broadcast",
             [](Agent& self, const nb::bytes& root, const nb::bytes& path,
                std::uint64_t settled_ns) {
                 TreeOrder order{
@@ -392,12 +392,12 @@ void bind_files(nb::class_<Agent>& agent) {
             "root"_a, "path"_a, "settled_ns"_a,
             "Bring all below a directory to this node through its trees, in the background.")
         .def(
-            "warmed_tree",
+            "broadcast_progress",
             [](Agent& self) {
                 auto now = self.broadcast().progress();
                 return nb::make_tuple(now.found, now.fetched, now.bytes, now.left_out, now.ended);
             },
-            nb::sig("def warmed_tree(self) -> tuple[int, int, int, int, bool]"),
+            nb::sig("def broadcast_progress(self) -> tuple[int, int, int, int, bool]"),
             "How far that is: files found, those that are here, their bytes, those left out, and "
             "whether it ended.")
         .def(

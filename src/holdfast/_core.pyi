@@ -176,11 +176,11 @@ class Client:
         That is the whole file, or, if one is named and the file is large, a `part` of it. The agent has it already, reads it if it owns it, or asks its owners. When one fails, `on_failure` 0 (abort) raises Unavailable, 1 (redirect) NotCached, and 2 (recache) goes on to the next. The descriptor is the caller's to close.
         """
 
-    def tree(self, address: str, kind: int, root: bytes, path: bytes, part: int = 0, settled_ns: int = 0, patience: float = 60.0, silence: float = 2.0) -> tuple[int, tuple[int, int, int, int, int, int, int, int, int, int, int]]:
+    def tree(self, address: str, kind: int, root: bytes, path: bytes, part: int = 0, settled_ns: int = 0, deadline: float = 60.0, silence: float = 2.0) -> tuple[int, tuple[int, int, int, int, int, int, int, int, int, int, int]]:
         """
         What a broadcast brings to this host: `kind` 0 is a whole file, 1 the listing of a directory, 2 a part of a large file.
 
-        A read-only descriptor of it and the attributes of the file or directory. It may take as long as `patience`, as long as the agent says after each `silence` that it lives. NotCached: read the shared file system instead. The descriptor is the caller's to close.
+        A read-only descriptor of it and the attributes of the file or directory. It may take as long as `deadline`, as long as the agent says after each `silence` that it lives. NotCached: read the shared file system instead. The descriptor is the caller's to close.
         """
 
 MOST_ASKED: int = 4
@@ -431,12 +431,12 @@ class Agent:
         Before start(): keep a file there that tells what the originals are like of the copies that programs have open.
         """
 
-    def warm_tree(self, root: bytes, path: bytes, settled_ns: int) -> None:
+    def broadcast(self, root: bytes, path: bytes, settled_ns: int) -> None:
         """
         Bring all below a directory to this node through its trees, in the background.
         """
 
-    def warmed_tree(self) -> tuple[int, int, int, int, bool]:
+    def broadcast_progress(self) -> tuple[int, int, int, int, bool]:
         """
         How far that is: files found, those that are here, their bytes, those left out, and whether it ended.
         """

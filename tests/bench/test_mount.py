@@ -13,7 +13,7 @@ from holdfast.bench.mount import plots
 from holdfast.bench.mount.stage import SMALL, Sizes
 from holdfast.cluster import mounts as mounted
 from holdfast.cluster import storage
-from holdfast.files import mounting
+from holdfast.files.mount import control
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def _can_mount(tmp_path: Path) -> Iterator[None]:
         pytest.skip(reason)
     yield
     base = str(tmp_path.parents[1])  # where all temporary directories of the tests are
-    left = [one.point for one in mounted.table() if one.kind == mounting.TYPE]
+    left = [one.point for one in mounted.table() if one.kind == control.TYPE]
     assert not [point for point in left if str(point).startswith(base)], "a mount was left"
 
 

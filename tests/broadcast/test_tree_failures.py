@@ -18,7 +18,7 @@ import holdfast
 from holdfast import _core
 from holdfast.cluster import networks
 from holdfast.cluster.storage import Storage
-from holdfast.files.refreshing import Refresh
+from holdfast.files.refresh import Refresh
 from holdfast.membership.owners import Owners
 from holdfast.membership.view import Entry, State, View
 

@@ -112,11 +112,11 @@ def raw_call(member: Member, service: bytes, method: bytes, body: bytes) -> tupl
         "<IBBHHHIQQII", 0x46444C48, 1, CALL, 0, 0, 0, len(meta), 1, len(body), crc, 9000
     )
     header += struct.pack("<II", _core.crc32c(meta, _core.crc32c(header)), 0)
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(PATIENCE)
-        connection.connect(member.socket.removeprefix("unix:"))
-        connection.sendall(header + meta + body)
-        reply = connection.makefile("rb")
+    with socket.socket(socket.AF_UNIX) as peers:
+        peers.settimeout(PATIENCE)
+        peers.connect(member.socket.removeprefix("unix:"))
+        peers.sendall(header + meta + body)
+        reply = peers.makefile("rb")
         head = reply.read(48)
         return struct.unpack_from("<H", head, 8)[0], reply.read(
             struct.unpack_from("<I", head, 12)[0]
@@ -211,7 +211,10 @@ def test_a_member_whose_answers_make_no_sense_counts_as_one_that_does_not_answer
     ),
 )
 def test_no_message_ends_an_agent(
-    agents: holdfast.LocalCluster, client: _core.Client, method: tuple[str, str], message: bytes
+    agents: holdfast.LocalCluster,
+    client: _core.Client,
+    method: tuple[str, str],
+    message: bytes,
 ) -> None:
     victim = agents.nodes[1]
     refusal: errors.HoldfastError | None = None

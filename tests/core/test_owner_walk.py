@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import _core
-from holdfast.files.asking import POLICIES
+from holdfast.files.reader import POLICIES
 from holdfast.membership.owners import Owners
 from holdfast.membership.view import SPARE, Entry, Member, State, View
 

@@ -15,7 +15,7 @@ from support.patience import wait_for
 
 import holdfast
 from holdfast.cluster.networks import Networks
-from holdfast.files.refreshing import Refresh
+from holdfast.files.refresh import Refresh
 
 pytestmark = needs_networks
 

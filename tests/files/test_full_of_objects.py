@@ -13,7 +13,7 @@ from epochs import SETTINGS, epoch, nodes_of
 import holdfast
 from holdfast.cluster.storage import Storage
 from holdfast.errors import Full
-from holdfast.files import Files, broadcasting
+from holdfast.files import Files, broadcast
 
 
 def fill_up(job: holdfast.Job, tier: str, size: int = 1 << 20) -> None:
@@ -97,7 +97,7 @@ def test_broadcast_copies_go_to_the_disk(storage: Storage, data: dict[str, bytes
         cluster.connect() as job,
     ):
         fill_up(job, "memory")
-        done = broadcasting.broadcast(job._peers, job._config, str(storage.at), lambda _: None)
+        done = broadcast.broadcast(job._peers, job._config, str(storage.at), lambda _: None)
         assert (done.fetched, done.left_out) == (2 * len(data), 0)
         assert counted(cluster, "file_spilled") > 0
 

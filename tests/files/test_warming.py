@@ -13,7 +13,7 @@ from epochs import epoch
 
 import holdfast
 from holdfast.cluster.storage import HOST, Storage
-from holdfast.files.warming import Warmed
+from holdfast.files.warm import Warmed
 
 
 def command(cluster: holdfast.LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:

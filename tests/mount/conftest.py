@@ -13,7 +13,7 @@ import holdfast
 from holdfast.cluster import mounts
 from holdfast.cluster import storage as storages
 from holdfast.cluster.storage import Storage
-from holdfast.files import mounting
+from holdfast.files.mount import control
 
 
 @pytest.fixture(autouse=True)
@@ -69,4 +69,4 @@ def alone() -> Iterator[holdfast.LocalCluster]:
     """One agent, for roots on no storage that counts; what tests mount through it goes with it."""
     with holdfast.local_cluster(nodes=1, **SETTINGS) as agents:
         yield agents
-        mounting.stop_all(agents.directory)
+        control.stop_all(agents.directory)

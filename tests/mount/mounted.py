@@ -16,7 +16,7 @@ from support.patience import wait_for
 import holdfast
 from holdfast.cluster import mounts
 from holdfast.config import Config, load
-from holdfast.files import mounting
+from holdfast.files.mount import control
 
 SETTINGS = {
     "probe_period": "0.1 s",
@@ -42,18 +42,18 @@ class View:
     @property
     def pid(self) -> int:
         """The process that serves it."""
-        mounted = mounting.at(self.point)
+        mounted = control.at(self.point)
         assert mounted is not None
-        pid = mounting.server(mounted)
+        pid = control.server(mounted)
         assert pid is not None
         return pid
 
     def counters(self) -> dict[str, int]:
-        fields = mounting.ask(self.control, "status", within=WITHIN)
+        fields = control.ask(self.control, "status", within=WITHIN)
         return {name.decode(): int(n) for name, _, n in (one.partition(b"=") for one in fields)}
 
     def refresh(self, path: str | Path) -> None:
-        mounting.ask(self.control, "refresh", str(path), within=WITHIN)
+        control.ask(self.control, "refresh", str(path), within=WITHIN)
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
@@ -70,14 +70,14 @@ class View:
 @contextlib.contextmanager
 def bare(root: Path, work: Path, *words: str) -> Iterator[View]:
     """Mount a directory without any agent."""
-    point, control = work / "mnt", work / "control"
+    point, socket = work / "mnt", work / "control"
     point.mkdir(exist_ok=True)
     process = subprocess.Popen(
         [
-            str(mounting.PROGRAM),
+            str(control.PROGRAM),
             f"point={point}",
             f"broadcast={root}",
-            f"control={control}",
+            f"control={socket}",
             *words,
         ],
         stdout=subprocess.PIPE,
@@ -88,12 +88,12 @@ def bare(root: Path, work: Path, *words: str) -> Iterator[View]:
         assert process.stdout is not None
         with process.stdout as said:
             assert said.readline() == "mounted\n"
-        yield View(point, root, control)
+        yield View(point, root, socket)
     finally:
         process.send_signal(signal.SIGCONT)
         process.terminate()
         process.wait(WITHIN)
-        control.unlink(missing_ok=True)
+        socket.unlink(missing_ok=True)
 
 
 def config_of(cluster: holdfast.LocalCluster, node: int = 0, **changed: str) -> Config:
@@ -115,17 +115,17 @@ def through(
     with contextlib.suppress(FileExistsError):
         os.mkdir(point)
     config = config_of(cluster, node, **changed)
-    mounting.start(config, str(point), [str(root)])
-    found = mounting.of_session(cluster.directory)
-    control = next(path for path, one in found.items() if one.point == str(point))
+    control.start(config, str(point), [str(root)])
+    found = control.of_session(cluster.directory)
+    socket = next(path for path, one in found.items() if one.point == str(point))
     try:
-        yield View(point, root, control)
+        yield View(point, root, socket)
     finally:
-        mounting.stop_all(cluster.directory)
+        control.stop_all(cluster.directory)
 
 
 def ours() -> list[Path]:
-    return [one.point for one in mounts.table() if one.kind == mounting.TYPE]
+    return [one.point for one in mounts.table() if one.kind == control.TYPE]
 
 
 def fill(directory: Path) -> None:

@@ -20,8 +20,8 @@ import holdfast
 from holdfast.cluster.contacts import Contacts
 from holdfast.cluster.storage import HOST, Storage
 from holdfast.cluster.survey import NodeStatus, survey
-from holdfast.files import mounting
-from holdfast.files.refreshing import Refresh
+from holdfast.files.mount import control
+from holdfast.files.refresh import Refresh
 
 BIG = os.urandom(12 << 20)
 
@@ -263,8 +263,8 @@ def test_mounts_end_with_their_session(backing: Path, storage: Storage, tmp_path
             pass
         from mounted import config_of
 
-        mounting.start(config_of(agents), str(tmp_path / "mnt"), [str(storage.at)])
-        supervisor = next(iter(mounting.of_session(agents.directory).values())).supervisor
+        control.start(config_of(agents), str(tmp_path / "mnt"), [str(storage.at)])
+        supervisor = next(iter(control.of_session(agents.directory).values())).supervisor
         assert os.path.ismount(tmp_path / "mnt")
     wait_for(lambda: not supervisor.running)
     assert not os.path.ismount(tmp_path / "mnt")

@@ -13,7 +13,7 @@ import holdfast
 from holdfast.cluster.peers import Peers
 from holdfast.config import load
 from holdfast.errors import HoldfastError, Unavailable
-from holdfast.files import mounting, spreading
+from holdfast.files.mount import control, everywhere
 from holdfast.files.service import MountOrder
 
 
@@ -40,15 +40,15 @@ def test_they_are_configured_as_the_command_is(
     monkeypatch.setenv("HOLDFAST_SESSION", alone.directory.name)
     monkeypatch.setenv("HOLDFAST_RUN_DIR", str(alone.directory.parent))
     members = [msgspec.structs.replace(one, host="elsewhere") for one in peers.routing.live]
-    spreading.mount(load().config, members, str(tmp_path / "mnt"), [root.name])
-    [mount] = mounting.of_session(alone.directory).values()
-    assert mount.roots == (mounting.Root(str(root), spread=True),)
+    everywhere.mount(load().config, members, str(tmp_path / "mnt"), [root.name])
+    [mount] = control.of_session(alone.directory).values()
+    assert mount.roots == (control.Root(str(root), spread=True),)
     assert Path(f"{tmp_path}/mnt{root}/deep/er/still/file").read_text() == "down here"
-    spreading.mount(load().config, members, str(tmp_path / "mnt"), [root.name])
-    assert list(mounting.of_session(alone.directory).values()) == [mount], "it mounted anew"
+    everywhere.mount(load().config, members, str(tmp_path / "mnt"), [root.name])
+    assert list(control.of_session(alone.directory).values()) == [mount], "it mounted anew"
     (tmp_path / "other").mkdir()
     with pytest.raises(Unavailable, match=r"not mounted everywhere; elsewhere: .* is mounted"):
-        spreading.mount(load().config, members, str(tmp_path / "mnt"), ["other"])
+        everywhere.mount(load().config, members, str(tmp_path / "mnt"), ["other"])
 
 
 def test_whatever_goes_wrong_is_told(alone: holdfast.LocalCluster, peers: Peers) -> None:

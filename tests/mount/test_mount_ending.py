@@ -21,7 +21,7 @@ from holdfast.cluster import session as sessions
 from holdfast.cluster.storage import Storage
 from holdfast.config import load
 from holdfast.errors import BadInput
-from holdfast.files import mounting
+from holdfast.files.mount import control
 
 COMMAND = Path(sys.executable).with_name("holdfast")
 
@@ -35,16 +35,16 @@ def test_a_mount_that_nobody_waits_for_is_unmounted(
 ) -> None:
     """As when `holdfast mount` is interrupted."""
     (tmp_path / "mnt").mkdir()
-    orders: list[mounting.Orders] = []
-    monkeypatch.setattr(mounting, "_supervise", orders.append)
+    orders: list[control.MountOrders] = []
+    monkeypatch.setattr(control, "_supervise", orders.append)
     with contextlib.suppress(FileNotFoundError):  # nobody has written what is mounted
-        mounting.start(config_of(alone), str(tmp_path / "mnt"), [str(root)])
+        control.start(config_of(alone), str(tmp_path / "mnt"), [str(root)])
     nobody, ear = os.pipe()
     os.close(nobody)
     ended, lives = os.pipe()
     with open(ended, "rb") as end:
         subprocess.run(
-            [sys.executable, "-c", mounting._SUPERVISOR],
+            [sys.executable, "-c", control._SUPERVISOR],
             input=msgspec.json.encode(orders[0]) + b"\n",
             stdout=ear,
             stderr=subprocess.DEVNULL,
@@ -66,20 +66,20 @@ def test_a_link_is_as_good_as_the_directory(
     (tmp_path / "link").symlink_to("second")
     (tmp_path / "second").symlink_to("real/mnt")
     config = config_of(alone)
-    assert mounting.start(config, str(tmp_path / "link"), [str(root)]).point == str(point)
+    assert control.start(config, str(tmp_path / "link"), [str(root)]).point == str(point)
     assert Path(f"{tmp_path}/link{root}/file").read_text() == "content"
-    mounted = mounting.at(point)
+    mounted = control.at(point)
     assert mounted is not None
-    pid = mounting.server(mounted)
+    pid = control.server(mounted)
     assert pid is not None
     os.kill(pid, signal.SIGKILL)  # it is started again where it was
 
     def is_back() -> bool:
-        mounted = mounting.at(point)
-        return mounted is not None and mounting.server(mounted) not in (None, pid)
+        mounted = control.at(point)
+        return mounted is not None and control.server(mounted) not in (None, pid)
 
     wait_for(is_back)
-    assert mounting.stop(config, str(tmp_path / "link"), lazily=True) == point
+    assert control.stop(config, str(tmp_path / "link"), lazily=True) == point
     assert point not in ours()
     assert files_of_mounts(alone) == []
 
@@ -91,19 +91,19 @@ def test_one_that_cannot_be_mounted_again_can_be_unmounted(
     outer.mkdir()
     with through(alone, outer / "mnt", root) as view:
         pid = view.pid
-        [mount] = mounting.of_session(alone.directory).values()
+        [mount] = control.of_session(alone.directory).values()
         outer.rename(tmp_path / "moved")
         try:
             os.kill(pid, signal.SIGKILL)
             log = view.control.with_name(view.control.name + ".log")
             wait_for(lambda: log.read_text().count("\n") > 1)  # it has tried in vain
-            [one] = mounting.status(alone.directory, WITHIN)
+            [one] = control.status(alone.directory, WITHIN)
             assert one.state == "restarting"
-            assert mounting.stop(config_of(alone), str(outer / "mnt")) == outer / "mnt"
+            assert control.stop(config_of(alone), str(outer / "mnt")) == outer / "mnt"
             assert not mount.supervisor.running
             assert files_of_mounts(alone) == []
             with pytest.raises(BadInput, match="nothing of Holdfast is mounted"):
-                mounting.stop(config_of(alone), str(outer / "mnt"))
+                control.stop(config_of(alone), str(outer / "mnt"))
         finally:
             mounts.detach(tmp_path / "moved/mnt")
 
@@ -115,12 +115,12 @@ def test_mounts_of_others_are_left_alone(
         gone = processes.Process(2**22, 1, processes.boot())
         elsewhere = processes.Process(os.getpid(), 1, "another host")
         for number, supervisor in enumerate((gone, elsewhere)):
-            state = mounting.Mount(str(theirs.point), "node-0", (), supervisor)
+            state = control.Mount(str(theirs.point), "node-0", (), supervisor)
             path = alone.directory / f"node-0.mount-{number}.state"
             path.write_bytes(msgspec.json.encode(state))
         # Hosts may share the directory: that one is for the other host to show and to end.
-        assert [one.state for one in mounting.status(alone.directory, WITHIN)] == ["ended"]
-        mounting.stop_all(alone.directory)
+        assert [one.state for one in control.status(alone.directory, WITHIN)] == ["ended"]
+        control.stop_all(alone.directory)
         assert (theirs / "file").read_text() == "content"
         assert files_of_mounts(alone) == ["node-0.mount-1.state"]
 
@@ -129,13 +129,13 @@ def test_what_a_killed_supervisor_left_goes_at_the_next_start(
     alone: holdfast.LocalCluster, root: Path, tmp_path: Path
 ) -> None:
     with through(alone, tmp_path / "first", root) as view:
-        [mount] = mounting.of_session(alone.directory).values()
+        [mount] = control.of_session(alone.directory).values()
         pid = view.pid
         for victim in (mount.supervisor.pid, pid):
             os.kill(victim, signal.SIGKILL)
         assert processes.wait([mount.supervisor, processes.process(pid)], WITHIN)
         with through(alone, tmp_path / "second", root):
-            [left] = mounting.of_session(alone.directory).values()
+            [left] = control.of_session(alone.directory).values()
             assert left.point == str(tmp_path / "second")
 
 

@@ -15,7 +15,7 @@ import pytest
 from mounted import WITHIN
 
 import holdfast
-from holdfast.files import environment, mounting
+from holdfast.files.mount import control, environment
 
 COMMAND = Path(sys.executable).with_name("holdfast")
 
@@ -68,7 +68,7 @@ def test_a_virtual_environment_works_unchanged(
 ) -> None:
     root = environment_root
     found = msgspec.json.decode(run(alone, root, "--", "python", "app.py"))  # no root is named
-    [mount] = mounting.of_session(alone.directory).values()
+    [mount] = control.of_session(alone.directory).values()
     view = f"{mount.point}{root}"
     assert found["prefix"] == view
     assert found["executable"] == f"{view}/bin/python"
@@ -80,7 +80,7 @@ def test_a_virtual_environment_works_unchanged(
 
     again = msgspec.json.decode(run(alone, root, "--root", str(root), "--", "show", "x"))
     assert (again["prefix"], again["argv"]) == (view, [f"{view}/bin/show", "x"])
-    assert list(mounting.of_session(alone.directory).values()) == [mount], "it mounted twice"
+    assert list(control.of_session(alone.directory).values()) == [mount], "it mounted twice"
 
     printed = run(alone, root, "--print-env", "--", "python")
     assert f"export PATH={view}/bin:/usr/bin:/bin\n" in printed
@@ -94,7 +94,7 @@ def test_programs_that_start_at_once_share_one_mount(
     with ThreadPoolExecutor(6) as pool:
         said = set(pool.map(lambda _: run(alone, root, "--", "python", "app.py"), range(6)))
     assert len(said) == 1
-    assert len(mounting.of_session(alone.directory)) == 1
+    assert len(control.of_session(alone.directory)) == 1
 
 
 def test_libraries_are_loaded_by_the_mount(
@@ -108,7 +108,7 @@ def test_libraries_are_loaded_by_the_mount(
     monkeypatch.setenv("PYTHONPATH", f"{root}/modules")
     show = "import own; print(own.__file__, *(l for l in open('/proc/self/maps') if 'libown' in l))"
     said = run(alone, root, "--", "python", "-c", show).split()
-    [mount] = mounting.of_session(alone.directory).values()
+    [mount] = control.of_session(alone.directory).values()
     assert said[0] == f"{mount.point}{root}/modules/own.py"
     assert {word for word in said if "libown" in word} == {f"{mount.point}{root}/lib/libown.so"}
 

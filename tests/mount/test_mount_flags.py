@@ -12,7 +12,7 @@ from mounted import WITHIN, config_of
 
 import holdfast
 from holdfast.errors import BadInput
-from holdfast.files import environment, mounting
+from holdfast.files.mount import control, environment
 
 COMMAND = Path(sys.executable).with_name("holdfast")
 
@@ -43,7 +43,7 @@ def test_directories_of_views_are_used_again_and_none_is_left(
         environment.mounted(config, [str(tmp_path / "missing")], "true")
     assert list(directory.glob("*.view-*")) == []
     first = environment.mounted(config, [str(root)], "true")
-    mounting.stop(config, first.point)
+    control.stop(config, first.point)
     again = environment.mounted(config, [str(root)], "true")
     assert again.point == first.point == str(directory / "node-0.view-0")
     assert environment.mounted(config, [str(root)], "true") == again

@@ -19,7 +19,7 @@ from support.patience import wait_for
 import holdfast
 from holdfast.cluster import mounts
 from holdfast.errors import BadInput, Busy, Unavailable
-from holdfast.files import mounting, spreading
+from holdfast.files.mount import control, everywhere
 
 COMMAND = Path(sys.executable).with_name("holdfast")
 HELPER = Path(sys.executable).with_name("mount.fuse.holdfast")
@@ -73,14 +73,14 @@ def test_mounting_and_unmounting(alone: holdfast.LocalCluster, root: Path, point
 
     config = config_of(alone)
     with pytest.raises(BadInput, match="is mounted already; unmount it first"):
-        mounting.start(config, str(point), [str(root)])
+        control.start(config, str(point), [str(root)])
     with (shown / "file").open(), pytest.raises(Busy, match="is in use; end the programs"):
-        mounting.stop(config, str(point))
+        control.stop(config, str(point))
     assert run(alone, COMMAND, "umount", point).stdout == f"{point} is unmounted.\n"
     assert point not in ours()
-    assert mounting.of_session(alone.directory) == {}
+    assert control.of_session(alone.directory) == {}
     with pytest.raises(BadInput, match="nothing of Holdfast is mounted"):
-        mounting.stop(config, str(point))
+        control.stop(config, str(point))
 
 
 def test_lazily_it_is_taken_from_programs(
@@ -88,7 +88,7 @@ def test_lazily_it_is_taken_from_programs(
 ) -> None:
     with through(alone, point, root) as view:
         descriptor = os.open(view / "file", os.O_RDONLY)
-        mounting.stop(config_of(alone), str(point), lazily=True)
+        control.stop(config_of(alone), str(point), lazily=True)
         assert point not in ours()
         with pytest.raises(OSError, match=r"not connected|aborted"):
             os.read(descriptor, 10)
@@ -98,7 +98,7 @@ def test_lazily_it_is_taken_from_programs(
 
 def refused(alone: holdfast.LocalCluster, point: object, root: object) -> str:
     with pytest.raises(BadInput) as caught:
-        mounting.start(config_of(alone), str(point), [str(root)])
+        control.start(config_of(alone), str(point), [str(root)])
     assert "\n" not in str(caught.value), "not one sentence"
     return str(caught.value)
 
@@ -124,7 +124,7 @@ def test_what_cannot_be_mounted_is_refused_in_a_sentence(
     (root / "inside").mkdir()
     assert "lie within one another" in refused(alone, root / "inside", root)
     assert "lie within one another" in refused(alone, point, tmp_path)
-    assert mounting.of_session(alone.directory) == {}
+    assert control.of_session(alone.directory) == {}
     assert [path for path in alone.directory.iterdir() if ".mount-" in path.name] == []
 
 
@@ -142,17 +142,17 @@ def test_a_machine_that_cannot_mount_says_why(
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(holdfast.HoldfastError, match="fusermount3 is missing"):
-        mounting.start(config_of(alone), str(point), [str(root)])
-    monkeypatch.setattr(mounting, "PROGRAM", Path("/nonexistent"))
+        control.start(config_of(alone), str(point), [str(root)])
+    monkeypatch.setattr(control, "PROGRAM", Path("/nonexistent"))
     with pytest.raises(holdfast.HoldfastError, match="built without libfuse3"):
-        mounting.start(config_of(alone), str(point), [str(root)])
+        control.start(config_of(alone), str(point), [str(root)])
 
 
 def test_a_mount_does_not_look_at_mounts(
     alone: holdfast.LocalCluster, root: Path, point: Path, tmp_path: Path
 ) -> None:
     """It would wait for itself, and nothing would end that."""
-    shutil.copy(mounting.PROGRAM, root / "holdfast_mount")
+    shutil.copy(control.PROGRAM, root / "holdfast_mount")
     with through(alone, point, root) as view:
         other = tmp_path / "other"
         other.mkdir()
@@ -196,10 +196,10 @@ def test_unmounting_by_other_means_ends_it(
     if shutil.which(command[0]) is None:
         pytest.skip(f"no {command[0]} here: `scripts/packages test` installs it")
     with through(alone, point, root) as view:
-        one = mounting.read(view.control.with_name(view.control.name + ".state"))
+        one = control.read(view.control.with_name(view.control.name + ".state"))
         subprocess.run([*command, point], check=True)
         wait_for(lambda: not one.supervisor.running)
-        assert mounting.of_session(alone.directory) == {}
+        assert control.of_session(alone.directory) == {}
 
 
 def test_a_process_that_dies_is_started_again(
@@ -209,7 +209,7 @@ def test_a_process_that_dies_is_started_again(
         descriptor = os.open(view / "file", os.O_RDONLY)
         first = view.pid
         os.kill(first, signal.SIGKILL)
-        wait_for(lambda: mounting.at(point) is not None and _reads(view))
+        wait_for(lambda: control.at(point) is not None and _reads(view))
         assert view.pid != first
         # What was open then is lost: limitations say so.
         with pytest.raises(OSError, match=r"not connected|aborted"):
@@ -234,7 +234,7 @@ def test_a_stuck_mount_is_aborted_so_that_df_ends(
         os.kill(first, signal.SIGSTOP)
         done = subprocess.run(["df", point], capture_output=True, timeout=WITHIN)
         assert done.returncode in (0, 1)
-        wait_for(lambda: mounting.at(point) is not None and _reads(view))
+        wait_for(lambda: control.at(point) is not None and _reads(view))
         assert view.pid != first
         assert not Path(f"/proc/{first}").exists()
 
@@ -243,7 +243,7 @@ def test_a_stale_mount_is_cleaned_up_at_the_next_start(
     alone: holdfast.LocalCluster, root: Path, point: Path, tmp_path: Path
 ) -> None:
     process = subprocess.Popen(
-        [mounting.PROGRAM, f"point={point}", f"broadcast={root}"],
+        [control.PROGRAM, f"point={point}", f"broadcast={root}"],
         stdout=subprocess.PIPE,
     )
     assert process.stdout is not None
@@ -301,7 +301,7 @@ def test_a_host_elsewhere_is_mounted_by_its_agent(
     monkeypatch.chdir(root.parent)  # which is not where the agent is
 
     def mount(where: Path) -> None:
-        spreading.mount(config_of(alone), [member], str(where), ["root"])
+        everywhere.mount(config_of(alone), [member], str(where), ["root"])
 
     with pytest.raises(Unavailable, match=r"elsewhere: .* is missing; make it first"):
         mount(point / "missing")
@@ -335,6 +335,6 @@ def test_a_root_in_the_settings_is_enough(
     alone: holdfast.LocalCluster, root: Path, point: Path
 ) -> None:
     with pytest.raises(BadInput, match="use --root or set `roots`"):
-        mounting.start(config_of(alone), str(point), [])
-    mounting.start(config_of(alone, roots=str(root)), str(point), [])
+        control.start(config_of(alone), str(point), [])
+    control.start(config_of(alone, roots=str(root)), str(point), [])
     assert Path(f"{point}{root}/file").read_text() == "content"

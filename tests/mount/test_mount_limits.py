@@ -15,7 +15,7 @@ from mounted import WITHIN, View, bare
 from support.patience import wait_for
 
 from holdfast.cluster.storage import Storage
-from holdfast.files import mounting
+from holdfast.files.mount import control
 
 #: More than there are threads that wait, or stacks of threads that have ended.
 READERS = 60
@@ -51,7 +51,7 @@ def test_threads_that_cannot_be_started(backing: Path, storage: Storage, tmp_pat
         try:
             reading = [pool.submit((view / name).read_text) for name in names]
             wait_for(lambda: storage.total().opens == before - OTHERS)  # all are busy
-            assert mounting.ask(view.control, "ping", within=WITHIN)  # it lives, and says so
+            assert control.ask(view.control, "ping", within=WITHIN)  # it lives, and says so
             assert threads(view) == before
         finally:
             storage.heal()
@@ -77,7 +77,7 @@ def test_a_mount_whose_threads_are_all_busy_is_not_stuck(backing: Path, tmp_path
                 answered.append(None)
 
         def pinged() -> bytes:
-            return mounting.ask(view.control, "ping", within=WITHIN)[0]
+            return control.ask(view.control, "ping", within=WITHIN)[0]
 
         looking = [pool.submit(look) for _ in range(THREADS + 100)]
         try:
@@ -100,7 +100,7 @@ def test_a_mount_that_cannot_begin_says_why_and_ends(tmp_path: Path, wrong: str)
     words = {"point": tmp_path / "mnt", "broadcast": tmp_path / "root", "control": tmp_path / "c"}
     words[wrong] = tmp_path / ("x" * 150)
     done = subprocess.run(
-        [mounting.PROGRAM, *(f"{name}={value}" for name, value in words.items())],
+        [control.PROGRAM, *(f"{name}={value}" for name, value in words.items())],
         cwd="/",
         capture_output=True,
         text=True,

@@ -18,7 +18,7 @@ import holdfast
 from holdfast.cluster.messages import ViewReply, ViewRequest
 from holdfast.cluster.peers import Peers
 from holdfast.cluster.storage import Storage
-from holdfast.files import mounting
+from holdfast.files.mount import control
 
 COMMAND = Path(sys.executable).with_name("holdfast")
 
@@ -82,7 +82,7 @@ def test_a_mount_without_a_supervisor_is_told_as_well(
     (backing / "file").write_text("old")
     with through(cluster, tmp_path / "mnt", storage.at) as view:
         assert (view / "file").read_text() == "old"
-        [mount] = mounting.of_session(cluster.directory).values()
+        [mount] = control.of_session(cluster.directory).values()
         os.kill(mount.supervisor.pid, signal.SIGKILL)
         change(backing, "new, and longer")
         with view.stopped(), cluster.connect() as job:

@@ -15,7 +15,7 @@ import msgspec
 import holdfast
 from holdfast.cluster.storage import Storage
 from holdfast.config import load
-from holdfast.files import preloading
+from holdfast.files import shim
 
 SETTINGS = {
     "probe_period": "0.1 s",
@@ -64,7 +64,7 @@ class Shell:
             run_dir=str(self.cluster.directory.parent),
             node=f"node-{self.node}",
         )
-        return preloading.environment(
+        return shim.environment(
             config, list(map(str, self.roots)), 1, "recache", "never", changed
         ) | {name: value for name, value in changed.items() if name != "LD_PRELOAD"}
 

@@ -12,7 +12,7 @@ from preloaded import WITHIN, Shell
 import holdfast
 from holdfast import errors
 from holdfast.cluster.storage import Storage
-from holdfast.files.asking import POLICIES
+from holdfast.files.reader import POLICIES
 
 NAMES = [f"{number:02}" for number in range(30)]
 VICTIM = 2

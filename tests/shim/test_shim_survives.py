@@ -22,7 +22,7 @@ from holdfast.cluster.contacts import Contacts
 from holdfast.cluster.storage import Storage
 from holdfast.cluster.survey import survey
 from holdfast.config import load
-from holdfast.files import preloading
+from holdfast.files import shim
 
 FILES = 40
 
@@ -514,7 +514,7 @@ def test_a_program_that_outlives_its_session(tmp_path: Path) -> None:
 
     def variables() -> dict[str, str]:
         config = load(arguments={**SETTINGS, "session": "outlived"}).config
-        return preloading.environment(config, [str(tmp_path)], 1, "recache", "never", {})
+        return shim.environment(config, [str(tmp_path)], 1, "recache", "never", {})
 
     for name in ("held", "other"):
         (tmp_path / name).write_text(name)
@@ -574,7 +574,7 @@ def test_holdfast_run(shell: Shell, tmp_path: Path) -> None:
     assert ran.stdout.endswith("/1\n")
     assert shell.storage.opens() == {}
     shown = run("--print-env", "--", "true").stdout
-    assert f"export LD_PRELOAD={preloading.SHIM}\n" in shown
+    assert f"export LD_PRELOAD={shim.SHIM}\n" in shown
     assert f"export HOLDFAST_SHIM_ROOTS={shell.root}\n" in shown
     orphan = tmp_path / "script"
     orphan.write_text("#!/none\n")

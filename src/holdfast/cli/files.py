@@ -21,8 +21,10 @@ from ..cluster import session as sessions
 from ..cluster.peers import Peers
 from ..config import Config
 from ..errors import Unavailable
-from ..files import Files, broadcasting, mounting, refreshing
-from ..files.warming import Warmed
+from ..files import Files, broadcast
+from ..files import refresh as refreshes
+from ..files.mount import control
+from ..files.warm import Warmed
 from ..job import Job
 from ..units import format_size, plural
 from .output import AsJson, Session, Set, configure, print_json, refuse_with
@@ -71,7 +73,7 @@ def warm(
 def _broadcast(config: Config, directory: str, as_json: bool) -> None:
     peers = Peers(sessions.directory(config), config)
     with _bar(quiet=as_json) as show:
-        done = broadcasting.broadcast(
+        done = broadcast.broadcast(
             peers,
             config,
             directory,
@@ -109,8 +111,8 @@ def refresh(
     directory = sessions.directory(config)
     peers = Peers(directory, config)
     # A path says enough: agents know files by their whole names, whatever root was given.
-    paths = [mounting.original(directory, os.path.abspath(path)) for path in paths]
-    done = refreshing.refresh(peers, list(map(os.fsencode, paths)))
+    paths = [control.original(directory, os.path.abspath(path)) for path in paths]
+    done = refreshes.refresh(peers, list(map(os.fsencode, paths)))
     if as_json:
         print_json(done)
     else:

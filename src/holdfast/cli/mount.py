@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from ..errors import BadInput, HoldfastError
-from ..files import mounting
+from ..files.mount import control
 from .output import AsJson, Session, Set, configure, print_json, sentence
 
 #: Options of mount(8) that say what is so anyway, or are its own affair.
@@ -35,7 +35,7 @@ def mount(
 
     The root /sw/env appears as MNT/sw/env. It stays until `holdfast umount` or `holdfast down`.
     """
-    done = mounting.start(configure(settings, session=session), mnt, root or ())
+    done = control.start(configure(settings, session=session), mnt, root or ())
     if as_json:
         print_json(done)
         return
@@ -52,7 +52,7 @@ def umount(
     settings: Set = None,
 ) -> None:
     """Unmount what `holdfast mount` has mounted."""
-    place = mounting.stop(configure(settings, session=session), mnt, lazy)
+    place = control.stop(configure(settings, session=session), mnt, lazy)
     print(f"{place} is unmounted.")
 
 
@@ -63,7 +63,7 @@ def helper() -> NoReturn:
         roots = options.pop(_ROOT, [])
         roots += [part for part in source.split(":") if part.startswith("/")]
         config = configure([f"{name}={value[-1]}" for name, value in options.items()])
-        mounting.start(config, point, roots)
+        control.start(config, point, roots)
     except (HoldfastError, OSError) as error:
         said = error if isinstance(error, HoldfastError) else sentence(error)
         print(f"mount.fuse.holdfast: {said}", file=sys.stderr)

@@ -12,8 +12,9 @@ from typing import Annotated, cast
 import typer
 
 from ..errors import BadInput
-from ..files import environment, preloading
+from ..files import shim
 from ..files.files import OnFailure, Validate
+from ..files.mount import environment
 from .output import Session, Set, configure, refuse_with
 
 #: As shells and other launchers tell that there is no such program, or that it cannot be run.
@@ -64,7 +65,7 @@ def run(
             lambda: environment.command(_find(command[0]), command[1:], through),
         )
         return
-    variables = preloading.environment(
+    variables = shim.environment(
         config,
         root or (),
         1 if copies is None else copies,

@@ -13,7 +13,7 @@ from ..cluster.contacts import Contacts
 from ..cluster.launchers import LAUNCHERS
 from ..config import Config
 from ..errors import BadInput
-from ..files import mounting, spreading
+from ..files.mount import control, everywhere
 from ..membership.view import Member
 from ..units import plural
 from .output import AsJson, Session, Set, configure, print_json
@@ -71,7 +71,7 @@ def up(
         try:
             # Hosts that were there may lack the mount as well as those that were missing.
             members = _live(config) if missing else done.members
-            spreading.mount(config, members, mount, root or ())
+            everywhere.mount(config, members, mount, root or ())
         except BaseException:
             if not missing:  # all of it or nothing
                 _end(config)
@@ -125,6 +125,6 @@ def _live(config: Config) -> list[Member]:
 
 
 def _end(config: Config, keep_logs: str | None = None) -> background.Down:
-    hanging = mounting.stop_all(sessions.directory(config))
+    hanging = control.stop_all(sessions.directory(config))
     ended = background.down(config, keep_logs)
     return replace(ended, hanging=[*(one.pid for one in hanging), *ended.hanging])

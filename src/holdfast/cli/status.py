@@ -16,8 +16,8 @@ from ..cluster import session as sessions
 from ..cluster.contacts import Contacts
 from ..cluster.survey import SessionStatus, survey
 from ..config import Config
-from ..files import mounting
-from ..files.mounting import MountStatus
+from ..files.mount import control
+from ..files.mount.control import MountStatus
 from ..membership.view import SPARE
 from ..units import format_size, format_time, plural
 from .output import AsJson, Session, Set, configure, print_json, print_json_line
@@ -66,7 +66,7 @@ def _look(config: Config) -> Report:
         found = msgspec.structs.asdict(survey(contacts))
     finally:
         contacts.client.close()
-    return Report(**found, mounts=tuple(mounting.status(directory, config.deadline)))
+    return Report(**found, mounts=tuple(control.status(directory, config.deadline)))
 
 
 def _show(report: Report) -> Group:

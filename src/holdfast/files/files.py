@@ -11,11 +11,11 @@ from .. import _core
 from ..cluster.peers import Peers
 from ..config import Config
 from ..errors import BadInput
-from . import paths, warming
-from .asking import POLICIES, Asking, FileStats
+from . import paths, warm
 from .parts import Part, PartFile
 from .paths import Path
-from .refreshing import Refreshed, refresh
+from .reader import POLICIES, FileReader, FileStats
+from .refresh import Refreshed, refresh
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -60,7 +60,7 @@ class Files:
             config.file_largest or 0,  # 0: a quarter of the owner's tier
             int(config.file_settled * 1e9),
         )
-        self._asking = Asking(peers, config, on_failure)
+        self._reader = FileReader(peers, config, on_failure)
 
     @property
     def root(self) -> str:
@@ -79,27 +79,27 @@ class Files:
         wanted = paths.below(self._root, path)
         name, client = paths.spelling(wanted), self._peers.client
         if name is None:
-            self._asking.count(shared=1)
+            self._reader.count(shared=1)
             return _read(wanted) if out is None else _read_into(wanted, out)
         if out is None:
-            content = self._asking.owner(
+            content = self._reader.owner(
                 name,
                 lambda at, wait, stands_in: client.read(
                     at, self._root, name, *self._order, stands_in, wait
                 ),
                 lambda: _read(wanted),
             )
-            self._asking.count(bytes=len(content))
+            self._reader.count(bytes=len(content))
             return content
         room = out
-        size = self._asking.owner(
+        size = self._reader.owner(
             name,
             lambda at, wait, stands_in: client.read_into(
                 at, self._root, name, *self._order, stands_in, room, wait
             ),
             lambda: _read_into(wanted, room),
         )
-        self._asking.count(bytes=size)
+        self._reader.count(bytes=size)
         return size
 
     def open(self, path: Path, mode: str = "rb", **text: Any) -> IO[bytes] | IO[str]:
@@ -118,9 +118,9 @@ class Files:
 
         def fetch(number: int | None) -> Part:
             if name is None:
-                self._asking.count(shared=1)
+                self._reader.count(shared=1)
                 return Part.source(wanted)
-            return self._asking.own_agent(
+            return self._reader.own_agent(
                 name,
                 lambda at, wait, _: Part.passed(
                     *client.open_file(
@@ -147,7 +147,7 @@ class Files:
         name, client = paths.spelling(wanted), self._peers.client
         if name is None or name == self._root:
             return os.stat(wanted)
-        return self._asking.owner(
+        return self._reader.owner(
             name,
             lambda at, wait, stands_in: _stat_result(
                 client.attributes(at, self._root, name, *self._order, stands_in, wait)
@@ -171,8 +171,8 @@ class Files:
         self,
         path: Path = "",
         parallel: int = 16,
-        progress: Callable[[warming.Warmed], None] | None = None,
-    ) -> warming.Warmed:
+        progress: Callable[[warm.Warmed], None] | None = None,
+    ) -> warm.Warmed:
         """Let the owners of all files below `path` read them now, many at a time.
 
         What is there already is not read again, so a warming that was interrupted goes on where it
@@ -184,7 +184,7 @@ class Files:
             wanted = paths.below(self._root, name)
             spelled = paths.spelling(wanted)
             assert spelled is not None
-            return self._asking.owner(
+            return self._reader.owner(
                 spelled,
                 lambda at, wait, stands_in: client.warm(
                     at, self._root, spelled, *self._order, stands_in, wait
@@ -193,7 +193,7 @@ class Files:
                 _WARM_WITHIN,
             )
 
-        return warming.warm(list(self.walk(path)), one, parallel, progress)
+        return warm.warm(list(self.walk(path)), one, parallel, progress)
 
     def refresh(self, *names: Path) -> Refreshed:
         """Let all nodes look again at files and directories, with all below them.
@@ -206,7 +206,7 @@ class Files:
 
     def stats(self) -> FileStats:
         """Return what this program has read so far, and from where."""
-        return self._asking.stats()
+        return self._reader.stats()
 
     def __repr__(self) -> str:
         return f"<Files below {self.root}>"

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from .. import _core
 from ..config import Config
 from ..errors import BadInput
-from .broadcasting import Broadcast
-from .refreshing import MOUNTS_WITHIN, PassOn, Refresh
+from .broadcast import Broadcast
+from .refresh import MOUNTS_WITHIN, PassOn, Refresh
 
 if TYPE_CHECKING:
     from ..agent.services import Later
@@ -55,10 +55,10 @@ class FilesService:
             return self._tell_mounts(message)
         if method == "broadcast":
             wanted = msgspec.msgpack.decode(message, type=Broadcast)
-            self._core.warm_tree(wanted.root, wanted.root, wanted.settled_ns)
+            self._core.broadcast(wanted.root, wanted.root, wanted.settled_ns)
             return b""
         if method == "broadcasting":
-            return msgspec.msgpack.encode(self._core.warmed_tree())
+            return msgspec.msgpack.encode(self._core.broadcast_progress())
         if method == "mount":
             order = msgspec.msgpack.decode(message, type=MountOrder)
             return lambda: self._mount(order)
@@ -71,10 +71,10 @@ class FilesService:
             return msgspec.msgpack.encode([])
 
         def mounts() -> bytes:
-            from . import mounting  # noqa: PLC0415 - takes long to import, and most have none
+            from .mount import control  # noqa: PLC0415 - takes long to import, and most have none
 
             return msgspec.msgpack.encode(
-                mounting.refresh(self._directory, self._node, told.paths, MOUNTS_WITHIN)
+                control.refresh(self._directory, self._node, told.paths, MOUNTS_WITHIN)
             )
 
         return mounts
@@ -90,16 +90,16 @@ class FilesService:
         return self._tell_until_all_know
 
     def _tell_until_all_know(self) -> bytes:
-        from . import mounting  # noqa: PLC0415
+        from .mount import control  # noqa: PLC0415
 
         while True:
             with self._telling:
                 paths = set(self._untold)
             # The kernel's own root is none of theirs.
-            mounts = mounting.of_session(self._directory, self._node).values()
+            mounts = control.of_session(self._directory, self._node).values()
             roots = {os.fsencode(root.path) for one in mounts for root in one.roots}
             names = sorted(roots if b"/" in paths else paths)
-            if mounting.refresh(self._directory, self._node, names, MOUNTS_WITHIN):
+            if control.refresh(self._directory, self._node, names, MOUNTS_WITHIN):
                 time.sleep(MOUNTS_WITHIN)
                 continue
             with self._telling:
@@ -111,9 +111,9 @@ class FilesService:
         return any(".mount-" in name for name in os.listdir(self._directory))
 
     def _mount(self, order: MountOrder) -> bytes:
-        from . import mounting  # noqa: PLC0415
+        from .mount import control  # noqa: PLC0415
 
         parent, session = os.path.split(self._directory)
         config = replace(order.config, session=session, run_dir=parent, node=self._node)
-        mounting.ensure(config, order.point, order.roots)
+        control.ensure(config, order.point, order.roots)
         return b""

@@ -17,7 +17,7 @@ from .. import config
 from ..errors import BadInput
 from ..files.files import Files, OnFailure, Validate
 from ..files.parts import PartFile
-from .connecting import Connecting
+from .lazy_job import LazyJob
 
 #: What fsspec and its users give every file system.
 _OF_FSSPEC = {
@@ -70,7 +70,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if not roots:
             raise BadInput("no root is given whose files to read; use root= or set `roots`")
         self._roots = sorted(roots, key=len, reverse=True)
-        self._connecting = Connecting(copies, on_failure, validate, settings)
+        self._connecting = LazyJob(copies, on_failure, validate, settings)
 
     @classmethod
     def _strip_protocol(cls, path: str | list[str]) -> str | list[str]:

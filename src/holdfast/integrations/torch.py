@@ -10,7 +10,7 @@ from torch.utils.data import Dataset
 
 from ..errors import BadInput
 from ..files.files import OnFailure, Validate
-from .connecting import Connecting
+from .lazy_job import LazyJob
 
 Sample = TypeVar("Sample")
 
@@ -36,7 +36,7 @@ class FileDataset(Dataset[Sample], Generic[Sample]):
     ) -> None:
         self._root = os.path.abspath(root)
         self._decode = decode
-        self._connecting = Connecting(copies, on_failure, validate, settings)
+        self._connecting = LazyJob(copies, on_failure, validate, settings)
         files = self._connecting.files(self._root)
         # Once and here: else each worker would list the directories of the shared file system.
         self.names = list(files.walk() if names is None else names)

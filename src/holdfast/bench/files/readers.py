@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ...files import preloading
+from ...files import shim
 from ...job import local_cluster
 from ...placement.ring import Ring
 from .. import programs
@@ -108,7 +108,7 @@ class Stage:
             file_tier=tier,
         )
         roots = [str(self.roots[tier])]
-        return preloading.environment(config, roots, 1, on_failure, "never", os.environ)
+        return shim.environment(config, roots, 1, on_failure, "never", os.environ)
 
     def reader(self, node: int, paths: Sequence[Path], readers: int = 1) -> Run:
         """Return a program of a node that reads files, without the shim."""

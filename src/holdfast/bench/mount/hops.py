@@ -35,7 +35,7 @@ _FILE = 0  # the kind of what is asked for
 _SMALL = 131_072
 _MOST_PER_HOP = 150.0
 _WARM_UP = 150
-_PATIENCE = 30.0
+_DEADLINE = 30.0
 
 
 class _Trips:
@@ -61,7 +61,7 @@ class _Trips:
     def _ask(self, node: str, path: bytes) -> float:
         start = perf_counter()
         descriptor, _ = self._client.tree(
-            self._addresses[node], _FILE, os.fsencode(self._root), path, patience=_PATIENCE
+            self._addresses[node], _FILE, os.fsencode(self._root), path, deadline=_DEADLINE
         )
         seconds = perf_counter() - start
         os.close(descriptor)

@@ -16,7 +16,7 @@ import msgspec
 
 from ...cluster.storage import Storage
 from ...errors import HoldfastError
-from ...files import mount_table, mounting
+from ...files.mount import control, table
 from ...job import LocalCluster, local_cluster
 from .. import programs
 
@@ -74,8 +74,8 @@ class Mounted:
 
     def pid(self, node: int = 0) -> int:
         """Return the process behind the mount of a node."""
-        mounted = mount_table.at(self.points[node])
-        pid = None if mounted is None else mount_table.server(mounted)
+        mounted = table.at(self.points[node])
+        pid = None if mounted is None else table.server(mounted)
         if pid is None:
             raise HoldfastError(f"the mount at {self.points[node]} has ended")
         return pid
@@ -107,10 +107,10 @@ def mounted(
                     run_dir=str(cluster.directory.parent),
                     node=node.name,
                 )
-                mounting.start(config, str(point), [str(root)])
+                control.start(config, str(point), [str(root)])
             yield Mounted(cluster, points)
         finally:
-            mounting.stop_all(cluster.directory)
+            control.stop_all(cluster.directory)
 
 
 def lacking(*modules: str) -> str:

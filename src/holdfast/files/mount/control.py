@@ -23,17 +23,16 @@ from pathlib import Path
 
 import msgspec
 
-from ..cluster import mounts, processes
-from ..cluster import session as sessions
-from ..cluster.mounts import TYPE
-from ..cluster.processes import Process
-from ..cluster.session import MOUNT_STATE
-from ..config import Config
-from ..errors import BadInput, Busy, HoldfastError
-from . import paths
-from .mount_control import ask
-from .mount_table import PROGRAM, at, control_of, ours, remove_stale, server
-from .preloading import own_agent
+from ...cluster import mounts, processes
+from ...cluster import session as sessions
+from ...cluster.mounts import TYPE
+from ...cluster.processes import Process
+from ...cluster.session import MOUNT_STATE
+from ...config import Config
+from ...errors import BadInput, Busy, HoldfastError
+from .. import paths
+from ..shim import own_agent
+from .table import PROGRAM, ask, at, control_of, ours, remove_stale, server
 
 #: Beside its socket.
 _FILES = (MOUNT_STATE, ".log")
@@ -43,7 +42,7 @@ _WITHIN, _MOUNT_WITHIN = 10.0, 30.0
 _MOST_LINKS = 40
 #: Below these nothing is mounted.
 _NEVER = ("/proc", "/sys", "/dev")
-_SUPERVISOR = "from holdfast.files.supervising import main; main()"
+_SUPERVISOR = "from holdfast.files.mount.supervisor import main; main()"
 
 
 class Root(msgspec.Struct, frozen=True):
@@ -62,7 +61,7 @@ class Mount(msgspec.Struct, frozen=True):
     supervisor: Process
 
 
-class Orders(msgspec.Struct, frozen=True):
+class MountOrders(msgspec.Struct, frozen=True):
     """What a supervisor is to look after."""
 
     directory: str  # of the session
@@ -71,7 +70,7 @@ class Orders(msgspec.Struct, frozen=True):
     node: str
     roots: tuple[Root, ...]
     words: tuple[str, ...]  # for the program
-    patience: float
+    stuck_after: float
 
 
 class MountStatus(msgspec.Struct, frozen=True):
@@ -114,14 +113,14 @@ def start_held(config: Config, point: str, roots: Sequence[str]) -> Mount:
     session = sessions.read(directory)
     _end(_ended(directory))
     name = _free_name(directory, agent.member.node)
-    orders = Orders(
+    orders = MountOrders(
         directory=str(directory),
         name=name,
         point=str(place),
         node=agent.member.node,
         roots=given,
         words=_words(config, session, directory / name, place, given, agent.member.socket),
-        patience=config.mount_stuck_after,
+        stuck_after=config.mount_stuck_after,
     )
     _supervise(orders)
     return read(directory / (name + MOUNT_STATE))
@@ -151,7 +150,7 @@ def _words(
     return (*(f"{name}={value}" for name, value in values.items()), *ways)
 
 
-def _supervise(orders: Orders) -> None:
+def _supervise(orders: MountOrders) -> None:
     """Start a supervisor; returns when it has mounted."""
     with subprocess.Popen(
         [sys.executable, "-c", _SUPERVISOR],

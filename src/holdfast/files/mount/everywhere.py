@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..cluster import session as sessions
-from ..cluster.contacts import at_once
-from ..cluster.peers import Peers
-from ..config import Config
-from ..errors import HoldfastError, Unavailable
-from ..membership.view import Member
-from . import mounting
-from .service import MountOrder
+from ...cluster import session as sessions
+from ...cluster.contacts import at_once
+from ...cluster.peers import Peers
+from ...config import Config
+from ...errors import HoldfastError, Unavailable
+from ...membership.view import Member
+from ..service import MountOrder
+from . import control
 
 #: Longer than a mount that fails takes to say so.
 _WITHIN = 30.0
@@ -29,7 +29,7 @@ def mount(
     """Mount at the same place on each host that has one of the members, unless that is so."""
     here = os.uname().nodename
     if any(member.host == here for member in members):
-        mounting.ensure(config, point, roots)
+        control.ensure(config, point, roots)
     elsewhere = {member.host: member for member in members if member.host != here}
     if not elsewhere:
         return

@@ -37,7 +37,7 @@ class FileStats(msgspec.Struct):
     bytes: int = 0
 
 
-class Asking:
+class FileReader:
     """Turns to the owner of a file, and elsewhere if it fails. Safe for threads."""
 
     def __init__(self, peers: Peers, config: Config, on_failure: str) -> None:

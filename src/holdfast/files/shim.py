@@ -13,8 +13,8 @@ from ..cluster.session import AgentFile
 from ..config import SHIM_PREFIX, Config
 from ..errors import BadInput, HoldfastError, NoSession
 from . import paths
-from .asking import POLICIES
 from .files import TIERS, VALIDATE, OnFailure, Validate, choose
+from .reader import POLICIES
 
 SHIM = Path(__file__).with_name("bin") / "holdfast_shim.so"
 #: As native/preload/shim.h and table.h have them.

@@ -8,12 +8,12 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ..cluster import session as sessions
-from ..config import Config
-from ..errors import BadInput
-from . import mounting
-from .mounting import Mount
-from .preloading import own_agent
+from ...cluster import session as sessions
+from ...config import Config
+from ...errors import BadInput
+from ..shim import own_agent
+from . import control
+from .control import Mount
 
 #: Variables that name directories, several with colons between them.
 VARIABLES = (
@@ -95,16 +95,16 @@ def mounted(config: Config, roots: Sequence[str], program: str) -> Mount:
     if not wanted:
         wanted = _environment_of(program)
     with sessions.locked(directory):  # the programs of a node start at once: one mounts for all
-        present = mounting.of_session(directory, node).values()
+        present = control.of_session(directory, node).values()
         for mount in present:
             if {root.path for root in mount.roots} >= set(wanted) and mount.supervisor.running:
                 return mount
         taken = {mount.point for mount in present}
         points = (directory / f"{node}.view-{number}" for number in range(1 << 16))
-        point = next(path for path in points if str(mounting.resolve(str(path))) not in taken)
+        point = next(path for path in points if str(control.resolve(str(path))) not in taken)
         point.mkdir(mode=0o700, exist_ok=True)  # one that was unmounted is used again
         try:
-            return mounting.start_held(config, str(point), wanted)
+            return control.start_held(config, str(point), wanted)
         except BaseException:
             with contextlib.suppress(OSError):
                 point.rmdir()

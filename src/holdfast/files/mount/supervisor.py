@@ -20,13 +20,12 @@ from pathlib import Path
 
 import msgspec
 
-from ..cluster import mounts, processes
-from ..cluster.log import note
-from ..cluster.session import MOUNT_STATE
-from . import mount_table
-from .mount_control import ask
-from .mount_table import PROGRAM
-from .mounting import Mount, Orders
+from ...cluster import mounts, processes
+from ...cluster.log import note
+from ...cluster.session import MOUNT_STATE
+from . import table
+from .control import Mount, MountOrders
+from .table import PROGRAM, ask
 
 #: How often it looks, in seconds, and how long an answer may take.
 _EVERY, _ANSWER_WITHIN = 1.0, 1.0
@@ -39,7 +38,7 @@ _CONNECTIONS = Path("/sys/fs/fuse/connections")
 class Supervisor:
     """Keeps one mount there until it is unmounted, told to end, or its session is gone."""
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: MountOrders) -> None:
         self._orders = orders
         self._point = Path(orders.point)
         self._control = Path(orders.directory, orders.name)
@@ -166,12 +165,12 @@ class Supervisor:
         now = time.monotonic()
         if answered:
             self._well = now
-        return now - self._well > self._orders.patience
+        return now - self._well > self._orders.stuck_after
 
     def _kill(self) -> None:
         """End the process by force; everybody who waits for the mount has an error."""
-        mounted = mount_table.at(self._point)
-        if mounted is not None and mount_table.server(mounted) == self._process.pid:
+        mounted = table.at(self._point)
+        if mounted is not None and table.server(mounted) == self._process.pid:
             # A process that waits for its own mount does not even die before this.
             with _fusectl():
                 abort = _CONNECTIONS / str(mounted.device[1]) / "abort"
@@ -185,9 +184,9 @@ class Supervisor:
 
     def _unmount(self) -> None:
         """Remove what is left of it at the mount point."""
-        mounted = mount_table.at(self._point)
+        mounted = table.at(self._point)
         own = (None, self._process.pid)  # dead, or hanging in the kernel
-        if mounted is not None and mount_table.server(mounted) in own:
+        if mounted is not None and table.server(mounted) in own:
             with contextlib.suppress(OSError):
                 mounts.unmount(self._point)
 
@@ -209,7 +208,7 @@ def _fusectl() -> Iterator[None]:
 
 def main() -> None:
     """Read orders from standard input, mount, say so, and stay in the background."""
-    orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=Orders)
+    orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=MountOrders)
     if os.fork() != 0:
         os._exit(0)  # nobody's child any more: whoever started us need not wait for us
     os.setsid()

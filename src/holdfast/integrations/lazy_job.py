@@ -7,11 +7,11 @@ import os
 import weakref
 from typing import Any
 
-from ..files.asking import POLICIES
 from ..files.files import VALIDATE, Files, OnFailure, Validate, choose
+from ..files.reader import POLICIES
 from ..job import Job, connect
 
-_ALL: weakref.WeakSet[Connecting] = weakref.WeakSet()
+_ALL: weakref.WeakSet[LazyJob] = weakref.WeakSet()
 
 
 @atexit.register
@@ -21,7 +21,7 @@ def _end() -> None:
         one._begin()
 
 
-class Connecting:
+class LazyJob:
     """How to reach the files of a session; may be pickled, and used by threads and after fork.
 
     A forked child connects anew: a thread of its parent may have held a lock of the old one.

@@ -1,14 +1,17 @@
-"""Mounts of ours as the kernel has them, and the processes behind them."""
+"""Mounts of ours as the kernel has them, and the processes behind them, on their sockets."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import socket
+import struct
+import time
 from pathlib import Path
 
-from ..cluster import mounts
-from ..cluster.mounts import TYPE, Mounted
+from ...cluster import mounts
+from ...cluster.mounts import TYPE, Mounted
 
 PROGRAM = Path(__file__).with_name("bin") / "holdfast_mount"
 _SOURCE = "holdfast-"  # and the pid of the process that serves it
@@ -53,3 +56,26 @@ def remove_stale() -> None:
                 if error.errno == errno.ENOTCONN:
                     with contextlib.suppress(OSError):
                         mounts.unmount(one.point)
+
+
+def ask(control: Path, *fields: str | bytes, within: float) -> list[bytes]:
+    """Ask the process behind a mount (native/mount/control.hpp); OSError without an answer."""
+    frame = b"".join(os.fsencode(field) + b"\0" for field in fields)
+    end = time.monotonic() + within
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(within)
+        connection.connect(str(control))
+        connection.sendall(struct.pack("=I", len(frame)) + frame)
+        (length,) = struct.unpack("=I", _exactly(connection, 4, end))
+        return _exactly(connection, length, end).split(b"\0")[:-1]
+
+
+def _exactly(connection: socket.socket, size: int, end: float) -> bytes:
+    data = b""
+    while len(data) < size:
+        connection.settimeout(max(end - time.monotonic(), 1e-3))
+        more = connection.recv(size - len(data))
+        if not more:
+            raise ConnectionResetError(errno.ECONNRESET, "a mount has ended")
+        data += more
+    return data
