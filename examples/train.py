@@ -169,11 +169,11 @@ def work(
         pipe.close()
     while (order := leader.recv()) is not None:
         attempt, rank, size = order
-        patience = datetime.timedelta(seconds=SILENCE)
+        timeout = datetime.timedelta(seconds=SILENCE)
         try:
             store = dist.FileStore(f"{meet}/{attempt}", size)
             dist.init_process_group(
-                "gloo", store=store, rank=rank, world_size=size, timeout=patience
+                "gloo", store=store, rank=rank, world_size=size, timeout=timeout
             )
             trainer.go_back(rank, size)
             trainer.train(dataset, rank, size)

@@ -15,9 +15,9 @@ import mpi4py
 import pytest
 
 import holdfast
-from holdfast.cluster import storage as storages
-from holdfast.cluster.events import line
-from holdfast.cluster.storage import Storage
+from holdfast.client.events import line
+from holdfast.testing import countfs as storages
+from holdfast.testing.countfs import CountingFS
 
 # Programs under mpiexec start MPI; pytest itself only uses what needs none.
 mpi4py.rc.initialize = False
@@ -189,11 +189,11 @@ def backing(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def storage(tmp_path: Path, backing: Path, nodes: int) -> Iterator[Storage]:
+def storage(tmp_path: Path, backing: Path, nodes: int) -> Iterator[CountingFS]:
     """The shared file system, which counts what is asked of it."""
     if reason := storages.why_not():
         pytest.skip(reason)
-    with Storage(backing, tmp_path / "shared", nodes=nodes) as shown:
+    with CountingFS(backing, tmp_path / "shared", nodes=nodes) as shown:
         yield shown
 
 

@@ -1,4 +1,4 @@
-// holdfast._core.Client: requests to agents. The GIL is released around everything that
+// holdfast._core.AgentClient: requests to agents. The GIL is released around everything that
 // blocks.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -63,7 +63,7 @@ void bind_client(nb::module_& module) {
         .def_ro("pins", &ObjectInfo::pins);
 
     nb::class_<AgentClient> client(
-        module, "Client",
+        module, "AgentClient",
         "Requests to agents by address; safe for threads and for fork.\n\n"
         "Every request takes `deadline`, the seconds of silence it bears.");
     client

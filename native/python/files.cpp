@@ -1,4 +1,4 @@
-// Files of the shared file system: what holdfast._core.Client asks of their owners, and what
+// Files of the shared file system: what holdfast._core.AgentClient asks of their owners, and what
 // holdfast._core.Agent knows of them.
 #include "files/files.hpp"
 
@@ -166,7 +166,7 @@ void bind_reading(nb::module_& module, nb::class_<AgentClient>& client) {
                 return OwnerWalk(self.placement, {key.c_str(), key.size()}, as_policy(on_failure));
             },
             "key"_a, "on_failure"_a,
-            "Begin to ask for a file; `on_failure` is as for `Client.open_file`.");
+            "Begin to ask for a file; `on_failure` is as for `AgentClient.open_file`.");
     client
         .def(
             "read",

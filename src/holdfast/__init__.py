@@ -17,18 +17,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .cluster.faults import Faults
-    from .cluster.injector import inject
     from .errors import BlocksLost, HoldfastError, RanksFailed
     from .job import Job, LocalCluster, connect, local_cluster
     from .replicas import Replicas, Shares
+    from .testing.faults import Faults
+    from .testing.injector import inject
 
 __version__ = "0.1.0"
 
 #: Public name -> its module, imported on first use: an agent needs none of them.
 _WHERE = {
     "BlocksLost": ".errors",
-    "Faults": ".cluster.faults",
+    "Faults": ".testing.faults",
     "HoldfastError": ".errors",
     "Job": ".job",
     "LocalCluster": ".job",
@@ -36,7 +36,7 @@ _WHERE = {
     "Replicas": ".replicas",
     "Shares": ".replicas",
     "connect": ".job",
-    "inject": ".cluster.injector",
+    "inject": ".testing.injector",
     "local_cluster": ".job",
 }
 

@@ -87,7 +87,7 @@ class ObjectInfo:
     @property
     def pins(self) -> int: ...
 
-class Client:
+class AgentClient:
     """
     Requests to agents by address; safe for threads and for fork.
 
@@ -243,7 +243,9 @@ class FileOwners:
     def __init__(self, ring: Ring, numbers: Sequence[int], with_lost: Ring | None = None) -> None: ...
 
     def walk(self, key: bytes, on_failure: int) -> OwnerWalk:
-        """Begin to ask for a file; `on_failure` is as for `Client.open_file`."""
+        """
+        Begin to ask for a file; `on_failure` is as for `AgentClient.open_file`.
+        """
 
 PART_BYTES: int = 4194304
 

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import config as settings
-from .cluster import session as sessions
-from .cluster.local import LocalAgents
-from .cluster.peers import Peers
+from .client.connection import Connection
 from .objects import Objects
+from .session import session as sessions
+from .testing.local_agents import LocalAgents
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -23,18 +23,18 @@ class Job:
 
     def __init__(self, directory: Path, config: settings.Config, node: str = "") -> None:
         self._config = config
-        self._peers = Peers(directory, config, node)
-        self.objects = Objects(self._peers)
+        self._connection = Connection(directory, config, node)
+        self.objects = Objects(self._connection)
 
     @property
     def node(self) -> str:
         """The node that this job goes through."""
-        return self._peers.node
+        return self._connection.node
 
     @property
     def nodes(self) -> list[str]:
         """The nodes of the session."""
-        return [member.node for member in self._peers.routing.live]
+        return [member.node for member in self._connection.routing.live]
 
     def files(
         self,
@@ -52,11 +52,11 @@ class Job:
         """
         from .files import Files  # noqa: PLC0415 - programs without files need none of it
 
-        return Files(self._peers, self._config, root, copies, on_failure, validate)
+        return Files(self._connection, self._config, root, copies, on_failure, validate)
 
     def close(self) -> None:
         """Close the connections; not needed at the end of a program."""
-        self._peers.client.close()
+        self._connection.client.close()
 
     def __enter__(self) -> Self:
         return self

@@ -111,8 +111,8 @@ def test_the_programs_are_installed_and_answer(tmp_path):
 
 def test_get_loop_gets_and_notices_a_wrong_size(tmp_path):
     import holdfast
-    from holdfast.cluster.session import read_key
     from holdfast.errors import HoldfastError
+    from holdfast.session.session import read_key
 
     core, _ = programs.two_cores()
     with holdfast.local_cluster(nodes=1) as cluster:

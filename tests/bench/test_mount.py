@@ -11,14 +11,14 @@ from holdfast.bench import mount
 from holdfast.bench.figures import Report
 from holdfast.bench.mount import plots
 from holdfast.bench.mount.stage import SMALL, Sizes
-from holdfast.cluster import mounts as mounted
-from holdfast.cluster import storage
 from holdfast.files.mount import control
+from holdfast.session import mounts as mounted
+from holdfast.testing import countfs
 
 
 @pytest.fixture
 def _can_mount(tmp_path: Path) -> Iterator[None]:
-    if reason := storage.why_not():
+    if reason := countfs.why_not():
         pytest.skip(reason)
     yield
     base = str(tmp_path.parents[1])  # where all temporary directories of the tests are
@@ -69,7 +69,7 @@ def test_the_sizes_are_those_of_the_targets() -> None:
 def test_nothing_is_measured_where_nothing_can_be_mounted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storage, "why_not", lambda: "/dev/fuse is missing")
+    monkeypatch.setattr(countfs, "why_not", lambda: "/dev/fuse is missing")
     report = mount.run()
     assert report.invalid == ["nothing was measured: /dev/fuse is missing"]
     plots.draw(report, tmp_path)

@@ -11,10 +11,10 @@ from typing import Any
 
 import holdfast
 from holdfast import _core
-from holdfast.cluster import session as sessions
-from holdfast.cluster.contacts import Contacts
-from holdfast.cluster.survey import NodeStatus, survey
+from holdfast.client.contacts import Contacts
+from holdfast.client.survey import NodeStatus, survey
 from holdfast.errors import HoldfastError
+from holdfast.session import session as sessions
 
 NODES = 8
 #: Deaths are noticed in a second, and files need not be old to be kept.
@@ -37,7 +37,7 @@ class Programs:
     def __init__(self, cluster: holdfast.LocalCluster, root: Path) -> None:
         self.cluster = cluster
         self.root = os.fsencode(root)
-        self.client = _core.Client(sessions.read_key(cluster.directory))
+        self.client = _core.AgentClient(sessions.read_key(cluster.directory))
 
     def ask(self, node: int, kind: int, name: str = "", part: int = 0) -> bytes:
         """Ask a node's agent for a file, a listing or a part."""

@@ -10,8 +10,8 @@ import pytest
 from asking_trees import NODES, SETTINGS, Programs
 
 import holdfast
-from holdfast.cluster import storage as storages
-from holdfast.cluster.storage import Storage
+from holdfast.testing import countfs as storages
+from holdfast.testing.countfs import CountingFS
 
 
 @pytest.fixture(autouse=True)
@@ -44,14 +44,14 @@ def nodes() -> int:
 
 
 @pytest.fixture
-def cluster(storage: Storage, nodes: int) -> Iterator[holdfast.LocalCluster]:
+def cluster(storage: CountingFS, nodes: int) -> Iterator[holdfast.LocalCluster]:
     """Eight agents in front of it."""
     with holdfast.local_cluster(nodes=nodes, storage=storage, **SETTINGS) as agents:
         yield agents
 
 
 @pytest.fixture
-def programs(cluster: holdfast.LocalCluster, storage: Storage) -> Iterator[Programs]:
+def programs(cluster: holdfast.LocalCluster, storage: CountingFS) -> Iterator[Programs]:
     """Programs on all of them."""
     made = Programs(cluster, storage.at)
     yield made

@@ -10,8 +10,8 @@ from asking_trees import FILE, LISTING, NODES, PART, Programs, counted, nodes_of
 
 import holdfast
 from holdfast import _core
-from holdfast.cluster.storage import HOST, Storage
 from holdfast.errors import NotCached
+from holdfast.testing.countfs import HOST, CountingFS
 
 
 def directories(data: dict[str, bytes]) -> set[str]:
@@ -24,7 +24,7 @@ def directories(data: dict[str, bytes]) -> set[str]:
 
 
 def test_a_storm_opens_each_file_and_lists_each_directory_once(
-    cluster: holdfast.LocalCluster, programs: Programs, storage: Storage, data: dict[str, bytes]
+    cluster: holdfast.LocalCluster, programs: Programs, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     listed = directories(data)
 
@@ -58,7 +58,7 @@ def test_a_storm_opens_each_file_and_lists_each_directory_once(
 
 
 def test_what_is_passed_is_read_only_and_like_the_original(
-    cluster: holdfast.LocalCluster, programs: Programs, storage: Storage, backing: Path
+    cluster: holdfast.LocalCluster, programs: Programs, storage: CountingFS, backing: Path
 ) -> None:
     name = "lib/package-0/005"
     path = os.fsencode(storage.at / name)
@@ -73,7 +73,7 @@ def test_what_is_passed_is_read_only_and_like_the_original(
 
 
 def test_a_large_file_is_read_once_in_parts_by_its_owner(
-    cluster: holdfast.LocalCluster, programs: Programs, storage: Storage, backing: Path
+    cluster: holdfast.LocalCluster, programs: Programs, storage: CountingFS, backing: Path
 ) -> None:
     size = 3 * _core.PART_BYTES + 4097
     content = os.urandom(size)
@@ -92,7 +92,7 @@ def test_a_large_file_is_read_once_in_parts_by_its_owner(
 
 
 def test_only_plain_paths_below_the_root_are_answered(
-    programs: Programs, storage: Storage, backing: Path
+    programs: Programs, storage: CountingFS, backing: Path
 ) -> None:
     os.mkfifo(backing / "fifo")
     os.symlink("/etc", backing / "out")

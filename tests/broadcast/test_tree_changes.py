@@ -14,11 +14,11 @@ from support.patience import wait_for
 
 import holdfast
 from holdfast import _core
-from holdfast.cluster.launchers import local
-from holdfast.cluster.settings import Orders
-from holdfast.cluster.starting import Starter
-from holdfast.cluster.storage import HOST, Storage
 from holdfast.errors import NotCached
+from holdfast.launch.launchers import local
+from holdfast.launch.starter import Starter
+from holdfast.session.orders import Orders
+from holdfast.testing.countfs import HOST, CountingFS
 
 
 def everywhere(programs: Programs, data: dict[str, bytes]) -> None:
@@ -32,7 +32,7 @@ def everywhere(programs: Programs, data: dict[str, bytes]) -> None:
 
 
 def test_a_refresh_reaches_every_node_and_the_listing_of_the_directory(
-    cluster: holdfast.LocalCluster, programs: Programs, storage: Storage, data: dict[str, bytes],
+    cluster: holdfast.LocalCluster, programs: Programs, storage: CountingFS, data: dict[str, bytes],
     backing: Path,
 ) -> None:  # fmt: skip
     everywhere(programs, data)
@@ -64,7 +64,7 @@ def test_a_refresh_reaches_every_node_and_the_listing_of_the_directory(
 
 
 def test_refreshes_while_nodes_ask_leave_nobody_with_the_old_version(
-    cluster: holdfast.LocalCluster, programs: Programs, storage: Storage, backing: Path
+    cluster: holdfast.LocalCluster, programs: Programs, storage: CountingFS, backing: Path
 ) -> None:
     """Who was told early must not learn the old version again from one who is told late."""
     name = "lib/package-0/000"
@@ -94,7 +94,7 @@ def test_refreshes_while_nodes_ask_leave_nobody_with_the_old_version(
 
 
 def test_a_file_replaced_or_deleted_in_the_middle_is_one_version_or_none(
-    cluster: holdfast.LocalCluster, programs: Programs, storage: Storage, backing: Path
+    cluster: holdfast.LocalCluster, programs: Programs, storage: CountingFS, backing: Path
 ) -> None:
     versions = [bytes([n]) * (300_000 + n) for n in range(60)]
     changing = backing / "changing"
@@ -136,7 +136,7 @@ def test_a_tier_that_is_full_evicts_and_the_bytes_are_right(
 ) -> None:
     small = {**SETTINGS, "memory": "2 MiB", "disk": "2 MiB"}  # of about 4.5 MB
     with (
-        Storage(backing, tmp_path / "shared", nodes=3) as storage,
+        CountingFS(backing, tmp_path / "shared", nodes=3) as storage,
         holdfast.local_cluster(nodes=3, storage=storage, **small) as cluster,
     ):
         programs = Programs(cluster, storage.at)
@@ -154,7 +154,7 @@ def test_a_tier_that_is_full_evicts_and_the_bytes_are_right(
 
 
 def test_young_files_are_passed_on_but_not_kept(
-    cluster: holdfast.LocalCluster, programs: Programs, storage: Storage, data: dict[str, bytes]
+    cluster: holdfast.LocalCluster, programs: Programs, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     name = sorted(data)[4]
     path = os.path.join(programs.root, os.fsencode(name))
@@ -173,7 +173,7 @@ def test_a_time_to_live_makes_nodes_look_again(
     tmp_path: Path, backing: Path, data: dict[str, bytes]
 ) -> None:
     with (
-        Storage(backing, tmp_path / "shared", nodes=3) as storage,
+        CountingFS(backing, tmp_path / "shared", nodes=3) as storage,
         holdfast.local_cluster(nodes=3, storage=storage, tree_ttl="0.3 s", **SETTINGS) as cluster,
     ):
         programs = Programs(cluster, storage.at)
@@ -188,7 +188,7 @@ def test_a_time_to_live_makes_nodes_look_again(
 
 def test_copies_may_lie_on_the_disk(tmp_path: Path, backing: Path, data: dict[str, bytes]) -> None:
     with (
-        Storage(backing, tmp_path / "shared", nodes=NODES) as storage,
+        CountingFS(backing, tmp_path / "shared", nodes=NODES) as storage,
         holdfast.local_cluster(nodes=NODES, storage=storage, tree_tier="disk", **SETTINGS) as some,
     ):
         programs = Programs(some, storage.at)
@@ -210,7 +210,7 @@ def test_one_look_at_everything_does_not_drive_out_what_is_in_use(
     used, others = names[:5], names[5:]
     small = {**SETTINGS, "memory": "2 MiB", "disk": "2 MiB"}  # of 6 MB
     with (
-        Storage(backing, tmp_path / "shared", nodes=2) as storage,
+        CountingFS(backing, tmp_path / "shared", nodes=2) as storage,
         holdfast.local_cluster(nodes=2, storage=storage, **small) as cluster,
     ):
         programs = Programs(cluster, storage.at)
@@ -237,7 +237,7 @@ def test_parts_are_kept_where_there_is_room_and_drive_nothing_out(
     (backing / "large").write_bytes(content)
     small = {**SETTINGS, "memory": "16 MiB"}  # 4.5 MB of small files, and 24 MiB
     with (
-        Storage(backing, tmp_path / "shared", nodes=3) as storage,
+        CountingFS(backing, tmp_path / "shared", nodes=3) as storage,
         holdfast.local_cluster(nodes=3, storage=storage, **small) as cluster,
     ):
         programs = Programs(cluster, storage.at)
@@ -275,7 +275,7 @@ def test_each_file_enters_a_rack_once(
 
     monkeypatch.setattr(local, "start", with_label)
     with (
-        Storage(backing, tmp_path / "shared", nodes=NODES) as storage,
+        CountingFS(backing, tmp_path / "shared", nodes=NODES) as storage,
         holdfast.local_cluster(nodes=NODES, storage=storage, **SETTINGS) as cluster,
     ):
         assert {node.member.node: node.member.rack for node in cluster.nodes} == racks

@@ -16,19 +16,19 @@ from support.patience import wait_for
 
 import holdfast
 from holdfast import _core
-from holdfast.cluster import networks
-from holdfast.cluster.storage import Storage
 from holdfast.files.refresh import Refresh
+from holdfast.launch import networks
 from holdfast.membership.owners import Owners
 from holdfast.membership.view import Entry, State, View
+from holdfast.testing.countfs import CountingFS
 
 NODES = 8
 
 
 @pytest.fixture
-def storage(tmp_path: Path, backing: Path) -> Iterator[Storage]:
+def storage(tmp_path: Path, backing: Path) -> Iterator[CountingFS]:
     """A slow one, so that requests are under way when something happens."""
-    with Storage(backing, tmp_path / "shared", nodes=NODES, open_delay="5 ms") as shown:
+    with CountingFS(backing, tmp_path / "shared", nodes=NODES, open_delay="5 ms") as shown:
         yield shown
 
 
@@ -56,7 +56,7 @@ def victims(cluster: holdfast.LocalCluster, root: Path, name: str) -> dict[str, 
 @pytest.mark.parametrize("who", ["head", "inner", "leaf"])
 @pytest.mark.parametrize("way", ["kill", "stop"])
 def test_nobody_notices_who_fails_in_the_middle(
-    cluster: holdfast.LocalCluster, programs: Programs, storage: Storage, data: dict[str, bytes],
+    cluster: holdfast.LocalCluster, programs: Programs, storage: CountingFS, data: dict[str, bytes],
     who: str, way: str,
 ) -> None:  # fmt: skip
     victim = victims(cluster, storage.at, sorted(data)[0])[who]
@@ -85,7 +85,7 @@ def test_nobody_notices_who_fails_in_the_middle(
 
 
 def test_half_of_the_nodes_die_and_the_others_go_on(
-    cluster: holdfast.LocalCluster, programs: Programs, storage: Storage, data: dict[str, bytes]
+    cluster: holdfast.LocalCluster, programs: Programs, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     def kill() -> None:
         time.sleep(0.05)
@@ -111,11 +111,11 @@ def test_half_of_the_nodes_die_and_the_others_go_on(
 def node_view(cluster: holdfast.LocalCluster, node: int) -> list[str]:
     """Who lives, as one agent sees it."""
     with cluster.connect(node=node) as job:
-        return [member.node for member in job._peers.routing.live]
+        return [member.node for member in job._connection.routing.live]
 
 
 def test_a_stopped_node_that_goes_on_has_right_bytes_and_takes_part(
-    cluster: holdfast.LocalCluster, programs: Programs, storage: Storage, data: dict[str, bytes],
+    cluster: holdfast.LocalCluster, programs: Programs, storage: CountingFS, data: dict[str, bytes],
     backing: Path,
 ) -> None:  # fmt: skip
     def one(node: int, name: str) -> None:
@@ -136,7 +136,7 @@ def test_a_stopped_node_that_goes_on_has_right_bytes_and_takes_part(
 
 
 def test_a_slow_storage_is_not_taken_for_a_dead_head(
-    cluster: holdfast.LocalCluster, programs: Programs, storage: Storage, data: dict[str, bytes]
+    cluster: holdfast.LocalCluster, programs: Programs, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     """Longer than any deadline of a hop: the one above says that it lives."""
     name = sorted(data)[3]
@@ -158,7 +158,7 @@ def test_a_slow_storage_is_not_taken_for_a_dead_head(
 
 
 def test_a_refresh_that_comes_while_a_parent_is_silent_is_not_undone_by_the_one_above_it(
-    cluster: holdfast.LocalCluster, programs: Programs, storage: Storage, data: dict[str, bytes],
+    cluster: holdfast.LocalCluster, programs: Programs, storage: CountingFS, data: dict[str, bytes],
     backing: Path,
 ) -> None:  # fmt: skip
     """Who has not heard of it yet gives the old version, which nobody may keep as the new one."""
@@ -189,7 +189,7 @@ def test_a_refresh_that_comes_while_a_parent_is_silent_is_not_undone_by_the_one_
 
 
 def test_both_sides_of_a_cut_read_on_and_are_one_again_when_it_is_healed(
-    storage: Storage, data: dict[str, bytes]
+    storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     if reason := networks.why_not():
         pytest.skip(reason)

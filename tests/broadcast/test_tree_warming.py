@@ -11,7 +11,7 @@ from pathlib import Path
 from asking_trees import FILE, NODES, SETTINGS, Programs, nodes_of, storm
 
 import holdfast
-from holdfast.cluster.storage import HOST, Storage
+from holdfast.testing.countfs import HOST, CountingFS
 
 
 def command(cluster: holdfast.LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -32,7 +32,7 @@ def command(cluster: holdfast.LocalCluster, *arguments: str) -> subprocess.Compl
 
 
 def test_warm_brings_everything_to_every_node_and_reads_it_once(
-    cluster: holdfast.LocalCluster, programs: Programs, storage: Storage, data: dict[str, bytes],
+    cluster: holdfast.LocalCluster, programs: Programs, storage: CountingFS, data: dict[str, bytes],
     backing: Path,
 ) -> None:  # fmt: skip
     (backing / "large").write_bytes(bytes(2 << 20))
@@ -75,7 +75,7 @@ def test_warm_brings_everything_to_every_node_and_reads_it_once(
 
 
 def test_a_node_that_does_not_answer_is_named(
-    cluster: holdfast.LocalCluster, programs: Programs, storage: Storage, data: dict[str, bytes]
+    cluster: holdfast.LocalCluster, programs: Programs, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     cluster.stop(6)
     done = command(cluster, "warm", "--broadcast", str(storage.at))
@@ -93,7 +93,7 @@ def test_counters_of_trees_are_offered_as_metrics(
     tmp_path: Path, backing: Path, data: dict[str, bytes]
 ) -> None:
     with (
-        Storage(backing, tmp_path / "shared", nodes=3) as storage,
+        CountingFS(backing, tmp_path / "shared", nodes=3) as storage,
         holdfast.local_cluster(
             nodes=3, storage=storage, metrics_file=str(tmp_path / "{node}.prom"), **SETTINGS
         ) as cluster,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cluster import capacity
 from holdfast.errors import BadInput
+from holdfast.session import capacity
 
 
 def test_the_least_limit_of_the_control_groups_counts(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def owners(nodes: list[Node], key: bytes, copies: int) -> list[Node]:
     return [next(node for node in nodes if node.name == name) for name in names]
 
 
-def put(client: _core.Client, chain: list[Node], key: bytes, data: bytes) -> None:
+def put(client: _core.AgentClient, chain: list[Node], key: bytes, data: bytes) -> None:
     client.put([node.address for node in chain], [node.number for node in chain], key, data)
 
 
@@ -165,7 +165,7 @@ def test_rule_4_a_put_is_refused_by_whoever_sees_other_owners(
     start: Callable[[int], list[Node]],
 ) -> None:
     nodes = start(3)
-    client = _core.Client(KEY)
+    client = _core.AgentClient(KEY)
     chain = owners(nodes, b"key", 3)
     put(client, chain, b"key", b"bytes")
     assert [client.get(node.address, b"key") for node in nodes] == [b"bytes"] * 3
@@ -186,7 +186,7 @@ def test_rule_4_a_put_is_refused_by_whoever_sees_other_owners(
 
 def test_rule_9_tombstones_are_compared_and_merged(start: Callable[[int], list[Node]]) -> None:
     a, b = nodes = start(2)
-    client = _core.Client(KEY)
+    client = _core.AgentClient(KEY)
     keys = [b"key%d" % i for i in range(300)]
     for key in keys:
         chain = owners(nodes, key, 2)
@@ -226,7 +226,7 @@ def test_rule_9_tombstones_are_compared_and_merged(start: Callable[[int], list[N
 
 def test_rule_8_surveys_find_what_a_co_owner_lacks(start: Callable[[int], list[Node]]) -> None:
     a, b, _ = nodes = start(3)
-    client = _core.Client(KEY)
+    client = _core.AgentClient(KEY)
     keys = [b"key%d" % i for i in range(200)]
     for key in keys:
         put(client, owners(nodes, key, 2), key, key)

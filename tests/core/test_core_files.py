@@ -28,7 +28,7 @@ class Node:
         self.core.set_self(1)
         self.core.set_placement(_core.Ring(["node"], 10), [1], [self.address], 1)
         self.core.start()
-        self.client = _core.Client(KEY)
+        self.client = _core.AgentClient(KEY)
 
     def order(self, name: bytes, validate: bool = False) -> tuple[Any, ...]:
         root = os.fsencode(self.root)

@@ -12,27 +12,27 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cluster import session as sessions
-from holdfast.cluster import storage as storages
-from holdfast.cluster.storage import Storage
+from holdfast.session import session as sessions
+from holdfast.testing import countfs
+from holdfast.testing.countfs import CountingFS
 
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 
 
 @pytest.fixture
-def storage() -> Iterator[Storage]:
+def storage() -> Iterator[CountingFS]:
     """Shown to the host, in a short path: sockets lie below it."""
-    if reason := storages.why_not():
+    if reason := countfs.why_not():
         pytest.skip(reason)
     with tempfile.TemporaryDirectory() as made:
         backing = Path(made, "b")
         backing.mkdir()
-        with Storage(backing, Path(made, "s"), nodes=0) as shown:
+        with CountingFS(backing, Path(made, "s"), nodes=0) as shown:
             yield shown
 
 
 @pytest.fixture
-def run_dir(storage: Storage) -> Iterator[Path]:
+def run_dir(storage: CountingFS) -> Iterator[Path]:
     """In which a session is left running at most."""
     place = storage.at / "run"
     yield place
@@ -46,7 +46,7 @@ def run(run_dir: Path, command: str, *arguments: str) -> subprocess.CompletedPro
 
 
 def test_a_session_that_cannot_be_read_is_named_and_there_when_it_can(
-    storage: Storage, run_dir: Path, tmp_path: Path
+    storage: CountingFS, run_dir: Path, tmp_path: Path
 ) -> None:
     small = ("--memory", "64 MiB", "--disk", "64 MiB")
     assert run(run_dir, "up", "--nodes", "2", *small).returncode == 0

@@ -20,7 +20,7 @@ BIG = 64 << 20
 
 def owner_index(job: holdfast.Job, key: str, which: int) -> int:
     """Number of the node that is owner `which` of `key`."""
-    owner = job._peers.routing.owners.of(key.encode(), which + 1)[which]
+    owner = job._connection.routing.owners.of(key.encode(), which + 1)[which]
     return int(owner.node.removeprefix("node-"))
 
 
@@ -36,7 +36,7 @@ def key_owned(job: holdfast.Job, first: int, second: int | None = None) -> str:
 def reserved(cluster: holdfast.LocalCluster, node: int) -> int:
     """Bytes on their way into a node's memory tier."""
     member = cluster.nodes[node].member
-    client = _core.Client(bytes.fromhex((cluster.directory / "key").read_text()))
+    client = _core.AgentClient(bytes.fromhex((cluster.directory / "key").read_text()))
     import msgspec
 
     status = msgspec.msgpack.decode(client.call(member.socket, "agent", "status", b""))
@@ -86,7 +86,7 @@ def test_an_owner_killed_in_the_middle_of_a_put_is_replaced(
 
 def holders(cluster: holdfast.LocalCluster, key: str) -> list[str]:
     found = []
-    client = _core.Client(bytes.fromhex((cluster.directory / "key").read_text()))
+    client = _core.AgentClient(bytes.fromhex((cluster.directory / "key").read_text()))
     for member in (node.member for node in cluster.nodes):
         try:
             client.stat(member.socket, key.encode(), deadline=1.0)
@@ -123,15 +123,15 @@ def test_an_owner_killed_in_the_middle_of_a_get_is_replaced(
         get.join()
         assert out == data
         cluster.restart(2)
-        job._peers.refresh()
+        job._connection.refresh()
         if delay < 0.02:
-            client = job._peers.client
+            client = job._connection.client
             source = cluster.nodes[3].member.address
             target = cluster.nodes[2].member.address
             wait_for(lambda c=client, s=source, t=target: pulled(c, t, key, s))
 
 
-def pulled(client: _core.Client, target: str, key: str, source: str) -> bool:
+def pulled(client: _core.AgentClient, target: str, key: str, source: str) -> bool:
     try:
         client.pull(target, key.encode(), source, deadline=5.0)
     except errors.TryAgain:
@@ -148,7 +148,7 @@ def test_a_pull_that_loses_an_agent_fails_and_leaves_nothing(
     job.objects.put(key, data, copies=2)
     source, target = cluster.nodes[2].member, cluster.nodes[0].member
     cluster.stop(2)
-    client = job._peers.client
+    client = job._connection.client
     pull = Background(
         lambda: client.pull(target.address, key.encode(), source.address, deadline=5.0)
     )
@@ -249,7 +249,7 @@ def test_a_damaged_copy_is_never_returned_and_counts_as_lost(
     wait_for(lambda: "lost the copy" in cluster.nodes[2].log.read_text())
     # And it comes back, whole.
     wait_for(lambda: sorted(holders(cluster, key)) == ["node-2", "node-3"])
-    assert job._peers.client.get(cluster.nodes[2].member.address, key.encode()) == data
+    assert job._connection.client.get(cluster.nodes[2].member.address, key.encode()) == data
 
 
 def test_the_scrub_finds_a_bad_copy_by_itself() -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.cluster import session as sessions
 from holdfast.errors import Full
+from holdfast.session import session as sessions
 
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 FILES = 400

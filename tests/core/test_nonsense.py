@@ -17,7 +17,7 @@ from support.patience import wait_for
 
 import holdfast
 from holdfast import _core, errors
-from holdfast.cluster.messages import AgentStatus
+from holdfast.client.messages import AgentStatus
 from holdfast.membership.view import Entry, Member, State, encode
 
 METHODS = [
@@ -47,13 +47,13 @@ def agents() -> Iterator[holdfast.LocalCluster]:
 
 
 @pytest.fixture
-def client(agents: holdfast.LocalCluster) -> Iterator[_core.Client]:
-    made = _core.Client(bytes.fromhex((agents.directory / "key").read_text()))
+def client(agents: holdfast.LocalCluster) -> Iterator[_core.AgentClient]:
+    made = _core.AgentClient(bytes.fromhex((agents.directory / "key").read_text()))
     yield made
     made.close()
 
 
-def status(client: _core.Client, member: Member) -> AgentStatus:
+def status(client: _core.AgentClient, member: Member) -> AgentStatus:
     answer = client.call(member.socket, "agent", "status", b"", deadline=PATIENCE)
     return msgspec.msgpack.decode(answer, type=AgentStatus)
 
@@ -93,7 +93,7 @@ def stranger(agents: holdfast.LocalCluster, tmp_path: Path) -> Iterator[Callable
 
 
 def test_news_of_a_probe_that_cannot_be_read(
-    agents: holdfast.LocalCluster, client: _core.Client, stranger: Callable[[int], Stranger]
+    agents: holdfast.LocalCluster, client: _core.AgentClient, stranger: Callable[[int], Stranger]
 ) -> None:
     victim = agents.nodes[0].member
     before = status(client, victim).counters
@@ -112,11 +112,11 @@ def raw_call(member: Member, service: bytes, method: bytes, body: bytes) -> tupl
         "<IBBHHHIQQII", 0x46444C48, 1, CALL, 0, 0, 0, len(meta), 1, len(body), crc, 9000
     )
     header += struct.pack("<II", _core.crc32c(meta, _core.crc32c(header)), 0)
-    with socket.socket(socket.AF_UNIX) as peers:
-        peers.settimeout(PATIENCE)
-        peers.connect(member.socket.removeprefix("unix:"))
-        peers.sendall(header + meta + body)
-        reply = peers.makefile("rb")
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(PATIENCE)
+        connection.connect(member.socket.removeprefix("unix:"))
+        connection.sendall(header + meta + body)
+        reply = connection.makefile("rb")
         head = reply.read(48)
         return struct.unpack_from("<H", head, 8)[0], reply.read(
             struct.unpack_from("<I", head, 12)[0]
@@ -124,7 +124,7 @@ def raw_call(member: Member, service: bytes, method: bytes, body: bytes) -> tupl
 
 
 def test_a_call_of_a_name_that_is_no_text_is_refused(
-    agents: holdfast.LocalCluster, client: _core.Client
+    agents: holdfast.LocalCluster, client: _core.AgentClient
 ) -> None:
     victim = agents.nodes[0].member
     for service, method in (
@@ -149,7 +149,7 @@ UNREADABLE = [
 
 
 def test_a_message_that_cannot_be_read_is_refused_in_a_sentence(
-    agents: holdfast.LocalCluster, client: _core.Client
+    agents: holdfast.LocalCluster, client: _core.AgentClient
 ) -> None:
     victim = agents.nodes[0].member
     for count, (service, method, message) in enumerate(UNREADABLE):
@@ -159,7 +159,7 @@ def test_a_message_that_cannot_be_read_is_refused_in_a_sentence(
 
 
 def test_a_member_whose_answers_make_no_sense_counts_as_one_that_does_not_answer(
-    agents: holdfast.LocalCluster, client: _core.Client, stranger: Callable[[int], Stranger]
+    agents: holdfast.LocalCluster, client: _core.AgentClient, stranger: Callable[[int], Stranger]
 ) -> None:
     member = agents.nodes[0].member
     odd = stranger(22)
@@ -212,7 +212,7 @@ def test_a_member_whose_answers_make_no_sense_counts_as_one_that_does_not_answer
 )
 def test_no_message_ends_an_agent(
     agents: holdfast.LocalCluster,
-    client: _core.Client,
+    client: _core.AgentClient,
     method: tuple[str, str],
     message: bytes,
 ) -> None:
@@ -228,7 +228,7 @@ def test_no_message_ends_an_agent(
 
 
 def test_members_that_cannot_be_do_not_spoil_the_agent(
-    agents: holdfast.LocalCluster, client: _core.Client
+    agents: holdfast.LocalCluster, client: _core.AgentClient
 ) -> None:
     """Each is well-formed, and would raise where it is used."""
     victim = agents.nodes[0].member

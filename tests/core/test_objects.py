@@ -34,7 +34,7 @@ def holders(cluster: holdfast.LocalCluster, key: str) -> list[str]:
     found = []
     for member in (node.member for node in cluster.nodes):
         try:
-            cluster.connect()._peers.client.stat(member.socket, key.encode())
+            cluster.connect()._connection.client.stat(member.socket, key.encode())
         except errors.NotFound:
             continue
         found.append(member.node)
@@ -255,5 +255,5 @@ def test_all_clients_use_the_ring_of_the_session(
     other = holdfast.connect(session=cluster.directory.name, virtual_nodes=3)
     for number in range(50):
         key = f"key-{number}".encode()
-        mine, theirs = job._peers.routing.owners, other._peers.routing.owners
+        mine, theirs = job._connection.routing.owners, other._connection.routing.owners
         assert mine.of(key, 4) == theirs.of(key, 4)

@@ -11,8 +11,8 @@ import pytest
 
 import holdfast
 from holdfast import _core, errors
-from holdfast.cluster.arming import Arm, arm
-from holdfast.cluster.messages import ViewReply, ViewRequest
+from holdfast.client.fault_points import Arm, arm
+from holdfast.client.messages import ViewReply, ViewRequest
 from holdfast.membership.view import State
 
 ABORT, REDIRECT, RECACHE = 0, 1, 2
@@ -26,7 +26,7 @@ class Reader:
     def __init__(self, cluster: holdfast.LocalCluster, root: Path) -> None:
         self.cluster = cluster
         self.root = root
-        self.client = _core.Client(bytes.fromhex((cluster.directory / "key").read_text()))
+        self.client = _core.AgentClient(bytes.fromhex((cluster.directory / "key").read_text()))
         self._ring = _core.Ring([node.name for node in cluster.nodes], 100)
 
     def order(self, path: Path) -> tuple[bytes, bytes, _core.Tier, int, bool, int, int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.cluster import storage
+from holdfast.testing import countfs
 
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 SETTINGS = ("--memory", "64 MiB", "--disk", "64 MiB")
@@ -97,7 +97,7 @@ def test_a_storage_that_is_read_only_serves_as_ever(place: ReadOnly) -> None:
 
 
 def test_it_can_be_mounted(place: ReadOnly) -> None:
-    if reason := storage.why_not():
+    if reason := countfs.why_not():
         pytest.skip(reason)
     point = place.top / "point"
     point.mkdir()
@@ -128,7 +128,7 @@ def test_sessions_lie_elsewhere(place: ReadOnly) -> None:
 
 
 def test_nothing_is_mounted_for_a_session_that_became_read_only(place: ReadOnly) -> None:
-    if reason := storage.why_not():
+    if reason := countfs.why_not():
         pytest.skip(reason)
     point = place.top / "point"
     point.mkdir()

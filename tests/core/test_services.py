@@ -31,7 +31,7 @@ def test_calls_without_end_leave_the_loop_its_turns(tmp_path: Path) -> None:
     core = _core.Agent(key, str(tmp_path / "m"), 1 << 20, str(tmp_path / "d"), 1 << 20)
     socket = core.listen(f"unix:{tmp_path}/socket")
     core.start()
-    client = _core.Client(key)
+    client = _core.AgentClient(key)
     until = time.monotonic() + PATIENCE
     answered = 0
 

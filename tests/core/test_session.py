@@ -17,8 +17,8 @@ import pytest
 
 import holdfast
 from holdfast import config
-from holdfast.cluster import processes
-from holdfast.cluster import session as sessions
+from holdfast.session import processes
+from holdfast.session import session as sessions
 
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 
@@ -50,7 +50,7 @@ def test_up_connect_status_down(session: str) -> None:
     assert status["session"] == "local"
     assert [node["state"] for node in status["nodes"]] == ["alive", "alive"]
     assert [node["answer"] for node in status["nodes"]] == ["up", "up"]
-    assert (status["views"], status["below"]) == (1, 0)
+    assert (status["views"], status["under_replicated"]) == (1, 0)
     assert status["window"] > 0
     assert [node["tiers"]["memory"]["objects"] for node in status["nodes"]] == [1, 1]
     assert sum(node["counters"]["puts"] for node in status["nodes"]) == 2

@@ -17,8 +17,8 @@ import holdfast
 from holdfast import _core
 from holdfast.agent.story import MOST, Story
 from holdfast.cli.main import app
-from holdfast.cluster import stories
-from holdfast.cluster.events import Event, Kind, line, sentence
+from holdfast.client import stories
+from holdfast.client.events import Event, Kind, line, sentence
 from holdfast.errors import Full, KeyExists, Unavailable
 
 PATIENCE = 30.0
@@ -194,7 +194,7 @@ def test_who_waits_for_a_stopped_agent_goes_on_when_its_death_is_agreed(tmp_path
         cluster.connect() as job,
         cluster.connect() as other,
     ):
-        owners = job._peers.routing.owners
+        owners = job._connection.routing.owners
 
         def owned(key: bytes) -> bool:
             return owners.of(key, 1)[0].node == "node-1"

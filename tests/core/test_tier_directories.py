@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.cluster import processes, tiers
-from holdfast.cluster import session as sessions
 from holdfast.errors import HoldfastError
+from holdfast.session import processes, tiers
+from holdfast.session import session as sessions
 
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 KEY = bytes(range(32))

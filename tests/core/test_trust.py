@@ -18,7 +18,7 @@ import pytest
 
 import holdfast
 from holdfast import _core, errors
-from holdfast.cluster import session as sessions
+from holdfast.session import session as sessions
 
 
 def tcp(cluster: holdfast.LocalCluster, node: int = 0) -> tuple[str, int]:
@@ -36,7 +36,7 @@ def wait_for_log(cluster: holdfast.LocalCluster, text: str) -> None:
 
 def test_a_wrong_job_key_is_refused(cluster: holdfast.LocalCluster, job: holdfast.Job) -> None:
     job.objects.put("secret", b"bytes", copies=4)
-    stranger = _core.Client(os.urandom(32))
+    stranger = _core.AgentClient(os.urandom(32))
     address = cluster.nodes[0].member.address
     with pytest.raises(errors.Refused, match="job key is not ours"):
         stranger.get(address, b"secret")
@@ -95,7 +95,7 @@ def test_silent_strangers_keep_nobody_out(cluster: holdfast.LocalCluster) -> Non
 def test_an_impostor_on_the_port_is_refused_by_the_client() -> None:
     with socket.create_server(("127.0.0.1", 0)) as impostor:
         impostor.settimeout(10)
-        client = _core.Client(os.urandom(32))
+        client = _core.AgentClient(os.urandom(32))
         port = impostor.getsockname()[1]
         pid = os.fork()
         if pid == 0:
@@ -128,7 +128,7 @@ def test_a_unix_socket_of_another_user_is_refused_by_the_client(
 ) -> None:
     another_user(tmp_path / "socket")
     with pytest.raises(errors.Refused, match="belongs to user 65534"):
-        _core.Client(os.urandom(32)).get(f"unix:{tmp_path}/socket", b"key")
+        _core.AgentClient(os.urandom(32)).get(f"unix:{tmp_path}/socket", b"key")
 
 
 def test_a_key_that_others_can_read_is_refused(cluster: holdfast.LocalCluster) -> None:

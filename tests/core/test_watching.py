@@ -30,7 +30,7 @@ TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 #: through, and no thread is to stay.
 INTERRUPTED = """
 import os, signal, threading, time
-from holdfast.cluster.contacts import at_once
+from holdfast.client.contacts import at_once
 
 wanted, sent, caught, armed = 2000, 0, 0, False
 

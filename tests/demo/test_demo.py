@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.demo.epochs import EPOCHS, FILES
-from holdfast.cluster import storage as storages
+from holdfast.testing import countfs as storages
 
 HOLDFAST = Path(sys.executable).with_name("holdfast")
 WITHIN = 100

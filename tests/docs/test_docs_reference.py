@@ -22,17 +22,17 @@ from holdfast.bench.figures import Figure, Report
 from holdfast.cli.config import Shown
 from holdfast.cli.main import app
 from holdfast.cli.plan.logs import read_events
-from holdfast.cluster.background import Up
-from holdfast.cluster.events import Event, Kind
-from holdfast.cluster.local import Node
-from holdfast.cluster.survey import NodeStatus, SessionStatus
+from holdfast.client.events import Event, Kind
+from holdfast.client.survey import NodeStatus, SessionStatus
 from holdfast.config import SETTINGS
 from holdfast.integrations.fsspec import HoldfastFileSystem
 from holdfast.integrations.torch import FileDataset
+from holdfast.launch.background import Up
 from holdfast.membership.view import Member
 from holdfast.objects import Listing, ObjectInfo, Objects
 from holdfast.planner.events import AnyEvent
 from holdfast.planner.jobs import KINDS, SUCCEEDED
+from holdfast.testing.local_agents import Node
 
 REFERENCE = DOCS / "reference"
 
@@ -123,7 +123,7 @@ def test_tiers_and_counters_are_documented() -> None:
     with holdfast.local_cluster(nodes=1) as cluster:
         key = bytes.fromhex((cluster.directory / "key").read_text())
         socket = cluster.nodes[0].member.socket
-        answer = _core.Client(key).call(socket, "agent", "status", b"")
+        answer = _core.AgentClient(key).call(socket, "agent", "status", b"")
     status = msgspec.msgpack.decode(answer, type=AgentStatus)
     documented = set(re.findall(r"`(\w+)`", "".join(f"`{row[0]}`" for row in rows(text))))
     assert set(status.counters) <= documented

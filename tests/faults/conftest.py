@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.cluster import bridges, networks
-from holdfast.cluster.networks import Networks
+from holdfast.launch import bridges, networks
+from holdfast.launch.networks import Networks
 
 needs_networks = pytest.mark.skipif(bool(networks.why_not()), reason=networks.why_not())
 

@@ -11,11 +11,11 @@ from patient import get, put
 
 import holdfast
 from holdfast import errors
-from holdfast.cluster.contacts import Contacts
-from holdfast.cluster.faults import Faults
-from holdfast.cluster.injector import inject
-from holdfast.cluster.networks import Networks
-from holdfast.cluster.survey import survey
+from holdfast.client.contacts import Contacts
+from holdfast.client.survey import survey
+from holdfast.launch.networks import Networks
+from holdfast.testing.faults import Faults
+from holdfast.testing.injector import inject
 
 pytestmark = needs_networks
 
@@ -45,7 +45,7 @@ def test_a_cut_pair_cannot_copy_from_one_another_and_a_client_still_reaches_both
 ) -> None:
     first, second, third = (node.member for node in agents.nodes)
     with agents.connect() as job:
-        client = job._peers.client
+        client = job._connection.client
         keys = [key for key in map(str, range(1000)) if owners(job, key) == {"node-0", "node-2"}]
         for key in keys[:2]:
             job.objects.put(key, b"x" * 200_000, copies=2)
@@ -61,7 +61,7 @@ def test_a_cut_pair_cannot_copy_from_one_another_and_a_client_still_reaches_both
 
 
 def owners(job: holdfast.Job, key: str) -> set[str]:
-    return {member.node for member in job._peers.routing.owners.of(key.encode(), 2)}
+    return {member.node for member in job._connection.routing.owners.of(key.encode(), 2)}
 
 
 def test_rule_10_both_sides_of_a_cut_read_and_put_and_healing_is_a_union(three: Networks) -> None:

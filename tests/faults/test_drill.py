@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 import holdfast
 from holdfast import config, errors
 from holdfast.cli.drill import DrillReport
+from holdfast.cli.load_generator import Requests
 from holdfast.cli.main import app
-from holdfast.cli.probing import Requests
-from holdfast.cluster import session as sessions
-from holdfast.cluster.arming import STAGES
-from holdfast.cluster.faults import Faults
-from holdfast.cluster.injector import Outcome
-from holdfast.cluster.victims import Victims
+from holdfast.client.fault_points import STAGES
+from holdfast.session import session as sessions
+from holdfast.testing.faults import Faults
+from holdfast.testing.injector import FaultOutcome
+from holdfast.testing.victims import Victims
 
 HOLDFAST = Path(sys.executable).with_name("holdfast")
 
@@ -145,7 +145,7 @@ def test_the_reference_names_all_stages_fields_and_steps() -> None:
     cells = [
         line.split("|")[1].strip(" `") for line in page.read_text().splitlines() if "|" in line
     ]
-    fields = [f"faults[].{name}" for name in Outcome.__struct_fields__]
+    fields = [f"faults[].{name}" for name in FaultOutcome.__struct_fields__]
     fields += [f"requests.{name}" for name in Requests.__struct_fields__]
     fields += set(DrillReport.__struct_fields__) - {"faults", "requests"}
     assert {*STAGES, *fields} <= set(cells)

@@ -15,8 +15,8 @@ import pytest
 from conftest import needs_networks
 
 from holdfast import errors
-from holdfast.cluster import bridges, networks
-from holdfast.cluster.networks import Networks
+from holdfast.launch import bridges, networks
+from holdfast.launch.networks import Networks
 
 TALKER = Path(__file__).with_name("talker.py")
 #: How long silence is waited for before it counts as silence.
@@ -217,7 +217,7 @@ def test_nothing_is_left_at_the_end() -> None:
 def test_what_an_owner_left_that_was_killed_is_removed_by_the_next(delayed: bool) -> None:
     code = (
         "import os, signal, sys\n"
-        "from holdfast.cluster.networks import Networks\n"
+        "from holdfast.launch.networks import Networks\n"
         "made = Networks.make(2)\n"
         f"if {delayed}: relay = made.delay(0, 0.01)\n"
         "print(made.name, flush=True)\n"
@@ -235,7 +235,7 @@ def test_what_an_owner_left_that_was_killed_is_removed_by_the_next(delayed: bool
 def test_networks_in_which_somebody_lives_are_not_stale() -> None:
     code = (
         "import subprocess, sys\n"
-        "from holdfast.cluster.networks import Networks\n"
+        "from holdfast.launch.networks import Networks\n"
         "made = Networks.make(1)\n"
         "quiet = dict.fromkeys(('stdout', 'stderr'), subprocess.DEVNULL)\n"
         "sleeper = subprocess.Popen([*made.under(0), 'sleep', '60'], **quiet)\n"

@@ -9,9 +9,9 @@ import pytest
 
 import holdfast
 from holdfast import _core, errors
-from holdfast.cluster.arming import OF_OBJECTS, STAGES, Arm, arm
-from holdfast.cluster.faults import Cut, Faults, Heal, Kill, Restart, Resume, Settle, Stop
-from holdfast.cluster.injector import inject
+from holdfast.client.fault_points import OF_OBJECTS, STAGES, Arm, arm
+from holdfast.testing.faults import Cut, Faults, Heal, Kill, Restart, Resume, Settle, Stop
+from holdfast.testing.injector import inject
 
 
 def test_a_plan_reads_aloud_and_can_be_read_back() -> None:
@@ -88,7 +88,7 @@ def test_random_rounds_come_from_the_seed_and_mend_what_they_break() -> None:
 
 
 def test_the_stages_are_those_of_the_core(job: holdfast.Job) -> None:
-    client, socket = job._peers.client, job._peers.routing.live[0].socket
+    client, socket = job._connection.client, job._connection.routing.live[0].socket
     for stage in STAGES:
         arm(client, socket, Arm(stage, "nothing"), deadline=5.0)
     with pytest.raises(errors.BadInput, match=f"the stages are {', '.join(STAGES)}$"):
@@ -102,7 +102,7 @@ def test_the_stages_are_those_of_the_core(job: holdfast.Job) -> None:
 
 
 def test_only_who_holds_the_job_key_may_arm(cluster: holdfast.LocalCluster) -> None:
-    stranger = _core.Client(bytes(32))
+    stranger = _core.AgentClient(bytes(32))
     address = cluster.nodes[1].member.address
     with pytest.raises(errors.Refused):
         arm(stranger, address, Arm("put", "kill"), deadline=5.0)
@@ -137,6 +137,6 @@ def test_a_plan_that_cannot_be_done_says_why(cluster: holdfast.LocalCluster) -> 
 def test_an_error_of_the_block_wins_and_ends_the_plan(cluster: holdfast.LocalCluster) -> None:
     with (
         pytest.raises(ZeroDivisionError),
-        inject(Faults().stop(1, at="trim").resume(1).wait(60), cluster, patience=60),
+        inject(Faults().stop(1, at="trim").resume(1).wait(60), cluster, fire_within=60),
     ):
         raise ZeroDivisionError

@@ -14,8 +14,8 @@ from conftest import needs_networks
 from support.patience import wait_for
 
 import holdfast
-from holdfast.cluster.networks import Networks
 from holdfast.files.refresh import Refresh
+from holdfast.launch.networks import Networks
 
 pytestmark = needs_networks
 
@@ -112,7 +112,9 @@ def test_whoever_was_not_told_learns_of_it_from_the_others(
     message = msgspec.msgpack.encode(Refresh([os.fsencode(root)], 7))
     with agents.connect() as job:
         for node in (0, 2, 3):
-            job._peers.client.call(agents.nodes[node].member.address, "files", "refresh", message)
+            job._connection.client.call(
+                agents.nodes[node].member.address, "files", "refresh", message
+            )
     wait_for(lambda: read(agents, root) == [{"new"}] * NODES, "node 1 was never told")
 
 

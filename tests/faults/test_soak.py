@@ -14,11 +14,11 @@ import msgspec
 import pytest
 
 import holdfast
-from holdfast.cluster import networks
-from holdfast.cluster.arming import OF_OBJECTS
-from holdfast.cluster.faults import Faults
-from holdfast.cluster.injector import inject
-from holdfast.cluster.networks import Networks
+from holdfast.client.fault_points import OF_OBJECTS
+from holdfast.launch import networks
+from holdfast.launch.networks import Networks
+from holdfast.testing.faults import Faults
+from holdfast.testing.injector import inject
 
 CLIENT = Path(__file__).with_name("verifying_client.py")
 NODES = 6
@@ -85,7 +85,7 @@ class Tally:
         return "\n".join(lines)
 
 
-def soak(seed: int, rounds: int, patience: str) -> Tally:
+def soak(seed: int, rounds: int, fire_within: str) -> Tally:
     """Run rounds of faults, and let the client check after every few."""
     tally = Tally()
     with (
@@ -98,7 +98,7 @@ def soak(seed: int, rounds: int, patience: str) -> Tally:
         for start in range(0, rounds, EVERY):
             plan = Faults(seed + start).random(EVERY, NODES, cuts=made is not None)
             try:
-                report = inject(plan, cluster, patience).run()
+                report = inject(plan, cluster, fire_within).run()
                 tally.client = verifier.check()
             except Exception as error:
                 raise AssertionError(f"after {tally}\n{plan}\n{error}") from error
@@ -110,7 +110,7 @@ def soak(seed: int, rounds: int, patience: str) -> Tally:
 
 
 def test_twenty_rounds_break_no_promise() -> None:
-    tally = soak(seed=258, rounds=20, patience="3 s")  # in which all stages are drawn
+    tally = soak(seed=258, rounds=20, fire_within="3 s")  # in which all stages are drawn
     assert tally.rounds >= 20
     assert all(tally.armed[stage] for stage in OF_OBJECTS)
     assert sum(tally.stages.values()) >= len(OF_OBJECTS), tally
@@ -120,7 +120,7 @@ def test_twenty_rounds_break_no_promise() -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(3 * 3600)
 def test_a_thousand_rounds_break_no_promise(capsys: pytest.CaptureFixture[str]) -> None:
-    tally = soak(seed=time.time_ns() % 1_000_000, rounds=1000, patience="10 s")
+    tally = soak(seed=time.time_ns() % 1_000_000, rounds=1000, fire_within="10 s")
     with capsys.disabled():
         print(f"\n{tally}")
     assert tally.rounds >= 1000

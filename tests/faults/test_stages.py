@@ -14,9 +14,9 @@ from patient import get, put
 
 import holdfast
 from holdfast import errors
-from holdfast.cluster.faults import Faults
-from holdfast.cluster.injector import inject
-from holdfast.cluster.victims import Victims
+from holdfast.testing.faults import Faults
+from holdfast.testing.injector import inject
+from holdfast.testing.victims import Victims
 
 SMALL, BIG = 1000, 8 << 20
 ACTIONS = ["kill", "stop"]
@@ -33,7 +33,7 @@ def key_owned(job: holdfast.Job, first: int, second: int) -> str:
     """A key whose owners are these nodes."""
     for number in itertools.count():
         key = f"key-{number}"
-        owners = [member.node for member in job._peers.routing.owners.of(key.encode(), 2)]
+        owners = [member.node for member in job._connection.routing.owners.of(key.encode(), 2)]
         if owners == [f"node-{first}", f"node-{second}"]:
             return key
     raise AssertionError
@@ -159,7 +159,7 @@ def test_pull_when_a_copy_is_being_received(
         inject(plan(action, 0, "pull", after), cluster) as report,
         pytest.raises(errors.TryAgain),
     ):
-        job._peers.client.pull(target, key.encode(), source, deadline=0.2)
+        job._connection.client.pull(target, key.encode(), source, deadline=0.2)
     assert report.stages["pull"] == 1
     assert files.sizes[0] < BIG
     assert get(job, key) == data
@@ -210,7 +210,7 @@ def test_restore_and_trim_when_another_agent_leaves_and_returns(stage: str, acti
         objects = {f"key-{number}": os.urandom(2000) for number in range(60)}
         for key, data in objects.items():
             job.objects.put(key, data, copies=2)
-        report = inject(steps.settle(), cluster, patience="30 s").run()
+        report = inject(steps.settle(), cluster, fire_within="30 s").run()
         assert report.stages[stage] == 1
         for key, data in objects.items():
             assert get(job, key) == data
@@ -220,10 +220,10 @@ def test_restore_and_trim_when_another_agent_leaves_and_returns(stage: str, acti
 def holders(job: holdfast.Job, key: str) -> int:
     """How many nodes have a copy."""
     found = 0
-    job._peers.refresh()
-    for member in job._peers.routing.live:
+    job._connection.refresh()
+    for member in job._connection.routing.live:
         with contextlib.suppress(errors.NotFound):
-            job._peers.client.stat(member.address, key.encode(), deadline=5.0)
+            job._connection.client.stat(member.address, key.encode(), deadline=5.0)
             found += 1
     return found
 
@@ -231,7 +231,7 @@ def holders(job: holdfast.Job, key: str) -> int:
 def test_what_does_not_happen_is_disarmed(
     cluster: holdfast.LocalCluster, job: holdfast.Job
 ) -> None:
-    with inject(Faults().kill(1, at="trim"), cluster, patience=0.1) as report:
+    with inject(Faults().kill(1, at="trim"), cluster, fire_within=0.1) as report:
         put(job, "key", b"bytes")
     assert report.stages["trim"] == 0
     assert report.missed == ["kill(node=1, at='trim')"]

@@ -82,13 +82,13 @@ class Client:
         for key, copies in list(self.acknowledged.items()):
             while (missing := self._get(key)) is not None or self._copies(key) < copies:
                 if time.monotonic() > end:
-                    names = [member.node for member in self._job._peers.routing.live]
+                    names = [member.node for member in self._job._connection.routing.live]
                     broken(
                         f"{key} has {self._copies(key)} of {copies} copies among {names}; "
                         f"{missing.__name__ if missing else 'it can be read'}"
                     )
                 time.sleep(0.05)
-                self._job._peers.refresh()  # somebody may be back
+                self._job._connection.refresh()  # somebody may be back
         for key in self.dropped:
             if self._get(key) is None:
                 broken(f"{key} was dropped and is back")
@@ -139,8 +139,8 @@ class Client:
         return None
 
     def _copies(self, key: str) -> int:
-        client, found = self._job._peers.client, 0
-        for member in self._job._peers.routing.live:
+        client, found = self._job._connection.client, 0
+        for member in self._job._connection.routing.live:
             try:
                 client.stat(member.address, key.encode(), deadline=1.0)
             except (errors.NotFound, errors.TryAgain):

@@ -10,8 +10,8 @@ import pytest
 from epochs import SETTINGS
 
 import holdfast
-from holdfast.cluster import storage as storages
-from holdfast.cluster.storage import Storage
+from holdfast.testing import countfs as storages
+from holdfast.testing.countfs import CountingFS
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def backing(backing: Path, data: dict[str, bytes]) -> Path:
 
 
 @pytest.fixture
-def root(storage: Storage) -> Path:
+def root(storage: CountingFS) -> Path:
     """Where programs see the files."""
     return storage.at
 
@@ -52,7 +52,7 @@ def settings() -> dict[str, str]:
 
 @pytest.fixture
 def cluster(
-    storage: Storage, nodes: int, settings: dict[str, str]
+    storage: CountingFS, nodes: int, settings: dict[str, str]
 ) -> Iterator[holdfast.LocalCluster]:
     """Four agents in front of it."""
     with holdfast.local_cluster(nodes=nodes, storage=storage, **settings) as agents:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import holdfast
-from holdfast.cluster.contacts import Contacts
-from holdfast.cluster.survey import NodeStatus, survey
+from holdfast.client.contacts import Contacts
+from holdfast.client.survey import NodeStatus, survey
 from holdfast.files import Files
 
 #: Deaths are noticed in a second, and files need not be old to be kept.

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.cluster.peers import Peers
-from holdfast.cluster.storage import Storage
+from holdfast.client.connection import Connection
 from holdfast.config import load
 from holdfast.files import broadcast
+from holdfast.testing.countfs import CountingFS
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def nodes() -> int:
 
 def test_nodes_that_come_no_further_are_named_and_not_waited_for(
     backing: Path,
-    storage: Storage,
+    storage: CountingFS,
     cluster: holdfast.LocalCluster,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -29,14 +29,14 @@ def test_nodes_that_come_no_further_are_named_and_not_waited_for(
     for name in ("one", "two"):
         (backing / name).mkdir()
         (backing / name / "file").write_text(name)
-    peers = Peers(cluster.directory, config)
+    connection = Connection(cluster.directory, config)
     storage.hang("one", "open")
     try:
-        done = broadcast.broadcast(peers, config, storage.at / "one")
+        done = broadcast.broadcast(connection, config, storage.at / "one")
         assert (done.nodes, done.missed) == ([], [])
         assert sorted(done.stalled) == ["node-0", "node-1"]
     finally:
         storage.heal()
-    done = broadcast.broadcast(peers, config, storage.at / "two")
+    done = broadcast.broadcast(connection, config, storage.at / "two")
     assert (sorted(done.nodes), done.stalled, done.fetched) == (["node-0", "node-1"], [], 2)
-    peers.client.close()
+    connection.client.close()

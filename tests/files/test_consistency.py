@@ -13,13 +13,13 @@ from support.patience import wait_for
 
 import holdfast
 from holdfast import errors
-from holdfast.cluster.storage import Storage
+from holdfast.testing.countfs import CountingFS
 
 NAME = "part-0/003"
 
 
 def test_rule_12_a_change_behind_our_back_is_seen_after_refresh(
-    cluster: holdfast.LocalCluster, storage: Storage, data: dict[str, bytes], backing: Path
+    cluster: holdfast.LocalCluster, storage: CountingFS, data: dict[str, bytes], backing: Path
 ) -> None:
     with cluster.connect(0) as job, cluster.connect(2) as other:
         files, others = job.files(storage.at), other.files(storage.at)
@@ -39,7 +39,7 @@ def test_rule_12_a_change_behind_our_back_is_seen_after_refresh(
 
 @pytest.mark.parametrize("change", ["truncated", "appended to", "deleted"])
 def test_rule_12_what_becomes_of_a_file_in_place_is_seen_after_refresh_and_not_before(
-    job: holdfast.Job, storage: Storage, data: dict[str, bytes], backing: Path, change: str
+    job: holdfast.Job, storage: CountingFS, data: dict[str, bytes], backing: Path, change: str
 ) -> None:
     files = job.files(storage.at)
     assert files.read(NAME) == data[NAME]
@@ -64,7 +64,7 @@ def test_rule_12_what_becomes_of_a_file_in_place_is_seen_after_refresh_and_not_b
 
 
 def test_rule_12_a_refresh_of_what_did_not_change_reads_nothing_again(
-    job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+    job: holdfast.Job, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     files = job.files(storage.at)
     for name in data:
@@ -78,7 +78,7 @@ def test_rule_12_a_refresh_of_what_did_not_change_reads_nothing_again(
 
 
 def test_rule_12_validate_open_sees_every_change(
-    job: holdfast.Job, storage: Storage, data: dict[str, bytes], backing: Path
+    job: holdfast.Job, storage: CountingFS, data: dict[str, bytes], backing: Path
 ) -> None:
     files = job.files(storage.at, validate="open")
     assert files.read(NAME) == data[NAME]
@@ -98,7 +98,7 @@ def test_rule_12_validate_open_sees_every_change(
 
 
 def test_rule_12_a_deleted_file_is_served_until_refreshed(
-    job: holdfast.Job, storage: Storage, data: dict[str, bytes], backing: Path
+    job: holdfast.Job, storage: CountingFS, data: dict[str, bytes], backing: Path
 ) -> None:
     files = job.files(storage.at)
     files.read(NAME)
@@ -110,7 +110,7 @@ def test_rule_12_a_deleted_file_is_served_until_refreshed(
 
 
 def test_rule_12_a_young_file_is_served_and_not_kept(
-    storage: Storage, data: dict[str, bytes], backing: Path
+    storage: CountingFS, data: dict[str, bytes], backing: Path
 ) -> None:
     young = {**SETTINGS, "file_settled": "1 h"}
     with (
@@ -128,7 +128,7 @@ def test_rule_12_a_young_file_is_served_and_not_kept(
 
 
 def test_rule_12_a_file_that_changes_while_it_is_read_is_read_again(
-    job: holdfast.Job, storage: Storage, data: dict[str, bytes], backing: Path
+    job: holdfast.Job, storage: CountingFS, data: dict[str, bytes], backing: Path
 ) -> None:
     name = "part-2/005"  # 300,000 bytes
     storage.hang(name, "read")
@@ -147,7 +147,7 @@ def test_rule_12_a_file_that_changes_while_it_is_read_is_read_again(
 
 
 def test_rule_12_a_version_that_was_away_for_a_moment_is_not_taken_for_an_old_one(
-    cluster: holdfast.LocalCluster, storage: Storage, backing: Path
+    cluster: holdfast.LocalCluster, storage: CountingFS, backing: Path
 ) -> None:
     """An old version leaves the cache for good: a reader must be sure that it is one."""
     for version in ("first", "second"):
@@ -177,7 +177,7 @@ def _switch(backing: Path, version: str) -> None:
 
 
 def test_what_is_no_plain_file_is_the_storage_s_own(
-    job: holdfast.Job, storage: Storage, data: dict[str, bytes], backing: Path, tmp_path: Path
+    job: holdfast.Job, storage: CountingFS, data: dict[str, bytes], backing: Path, tmp_path: Path
 ) -> None:
     files = job.files(storage.at)
     (tmp_path / "outside").write_bytes(b"outside")
@@ -207,7 +207,7 @@ def test_what_is_no_plain_file_is_the_storage_s_own(
     ids=["as set", "a quarter of the tier"],
 )
 def test_a_file_above_the_limit_is_not_cached_but_read(
-    storage: Storage, data: dict[str, bytes], setting: dict[str, str], limit: int
+    storage: CountingFS, data: dict[str, bytes], setting: dict[str, str], limit: int
 ) -> None:
     with (
         holdfast.local_cluster(nodes=2, storage=storage, **{**SETTINGS, **setting}) as cluster,
@@ -220,7 +220,7 @@ def test_a_file_above_the_limit_is_not_cached_but_read(
 
 
 def test_a_large_sparse_file_is_read_from_the_storage(
-    job: holdfast.Job, storage: Storage, backing: Path
+    job: holdfast.Job, storage: CountingFS, backing: Path
 ) -> None:
     with open(backing / "sparse", "wb") as file:
         file.truncate(5 << 30)
@@ -233,7 +233,7 @@ def test_a_large_sparse_file_is_read_from_the_storage(
 
 
 def test_an_error_of_the_storage_is_the_program_s_and_passes(
-    job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+    job: holdfast.Job, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     files = job.files(storage.at)
     name = "part-1/004"
@@ -252,7 +252,7 @@ def test_an_error_of_the_storage_is_the_program_s_and_passes(
 
 @pytest.mark.parametrize("count", [20_000, pytest.param(100_000, marks=pytest.mark.soak)])
 def test_many_files_in_one_directory_are_listed_and_read_like_others(
-    job: holdfast.Job, storage: Storage, backing: Path, count: int
+    job: holdfast.Job, storage: CountingFS, backing: Path, count: int
 ) -> None:
     (backing / "many").mkdir()
     for number in range(count):

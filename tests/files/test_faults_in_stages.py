@@ -13,8 +13,8 @@ from epochs import SETTINGS, epoch, nodes_of
 from support.patience import wait_for
 
 import holdfast
-from holdfast.cluster.arming import Action, Arm, Stage, arm
-from holdfast.cluster.storage import Storage
+from holdfast.client.fault_points import Action, Arm, Stage, arm
+from holdfast.testing.countfs import CountingFS
 
 READER, OWNER = 0, 2
 
@@ -22,7 +22,7 @@ READER, OWNER = 0, 2
 def armed(cluster: holdfast.LocalCluster, node: int, stage: Stage, action: Action) -> None:
     with cluster.connect(node) as job:
         member = cluster.nodes[node].member
-        arm(job._peers.client, member.socket, Arm(stage, action), deadline=5.0)
+        arm(job._connection.client, member.socket, Arm(stage, action), deadline=5.0)
 
 
 def went_off(cluster: holdfast.LocalCluster, node: int) -> bool:
@@ -48,7 +48,7 @@ def mended(cluster: holdfast.LocalCluster, node: int) -> Iterator[None]:
 def test_an_owner_that_fails_in_a_fill_or_an_answer_costs_no_byte_and_the_storage_is_spared(
     cluster: holdfast.LocalCluster,
     job: holdfast.Job,
-    storage: Storage,
+    storage: CountingFS,
     data: dict[str, bytes],
     stage: Stage,
     action: Action,
@@ -73,7 +73,7 @@ def test_an_owner_that_fails_in_a_fill_or_an_answer_costs_no_byte_and_the_storag
 def test_an_own_agent_that_fails_in_a_fetch_leaves_the_program_another_way(
     cluster: holdfast.LocalCluster,
     job: holdfast.Job,
-    storage: Storage,
+    storage: CountingFS,
     data: dict[str, bytes],
     action: Action,
 ) -> None:
@@ -89,7 +89,7 @@ def test_an_own_agent_that_fails_in_a_fetch_leaves_the_program_another_way(
 
 @pytest.mark.parametrize("action", ["kill", "stop"])
 def test_an_agent_that_fails_in_an_eviction_costs_no_byte(
-    storage: Storage, data: dict[str, bytes], action: Action
+    storage: CountingFS, data: dict[str, bytes], action: Action
 ) -> None:
     evicts = 1
     small = {**SETTINGS, "memory": "1 MiB", "disk": "64 KiB", "file_largest": "1 MiB"}

@@ -11,9 +11,9 @@ import pytest
 from epochs import SETTINGS, epoch, nodes_of
 
 import holdfast
-from holdfast.cluster.storage import Storage
 from holdfast.errors import Full
 from holdfast.files import Files, broadcast
+from holdfast.testing.countfs import CountingFS
 
 
 def fill_up(job: holdfast.Job, tier: str, size: int = 1 << 20) -> None:
@@ -34,7 +34,7 @@ def opened(files: Files, data: dict[str, bytes]) -> None:
             assert file.read() == content, name
 
 
-def run_cat(cluster: holdfast.LocalCluster, storage: Storage, data: dict[str, bytes]) -> None:
+def run_cat(cluster: holdfast.LocalCluster, storage: CountingFS, data: dict[str, bytes]) -> None:
     """Read every file by a program that knows nothing of Holdfast."""
     environment = os.environ | {
         "HOLDFAST_RUN_DIR": str(cluster.directory.parent),
@@ -60,7 +60,7 @@ def counted(cluster: holdfast.LocalCluster, name: str) -> int:
 
 @pytest.mark.parametrize("file_tier", ["memory", "disk"])
 def test_files_of_other_nodes_go_through_the_disk(
-    storage: Storage, data: dict[str, bytes], file_tier: str
+    storage: CountingFS, data: dict[str, bytes], file_tier: str
 ) -> None:
     settings = {**SETTINGS, "memory": "8 MiB", "disk": "64 MiB", "file_tier": file_tier}
     settings["file_largest"] = "1 MiB"
@@ -90,20 +90,20 @@ def test_files_of_other_nodes_go_through_the_disk(
             job.objects.put(key + "/again", bytes(1 << 19), copies=2)
 
 
-def test_broadcast_copies_go_to_the_disk(storage: Storage, data: dict[str, bytes]) -> None:
+def test_broadcast_copies_go_to_the_disk(storage: CountingFS, data: dict[str, bytes]) -> None:
     settings = {**SETTINGS, "memory": "8 MiB", "disk": "64 MiB"}
     with (
         holdfast.local_cluster(nodes=2, storage=storage, **settings) as cluster,
         cluster.connect() as job,
     ):
         fill_up(job, "memory")
-        done = broadcast.broadcast(job._peers, job._config, str(storage.at), lambda _: None)
+        done = broadcast.broadcast(job._connection, job._config, str(storage.at), lambda _: None)
         assert (done.fetched, done.left_out) == (2 * len(data), 0)
         assert counted(cluster, "file_spilled") > 0
 
 
 def test_without_any_room_the_original_is_read_once_and_that_is_counted(
-    storage: Storage, data: dict[str, bytes]
+    storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     settings = {**SETTINGS, "memory": "4 MiB", "disk": "4 MiB", "file_largest": "1 MiB"}
     some = {name: content for name, content in data.items() if len(content) > 10_000}

@@ -13,21 +13,21 @@ from support.patience import wait_for
 
 import holdfast
 from holdfast import errors
-from holdfast.cluster import networks
-from holdfast.cluster import session as sessions
-from holdfast.cluster.networks import Networks
-from holdfast.cluster.storage import HOST, Storage
+from holdfast.launch import networks
+from holdfast.launch.networks import Networks
+from holdfast.session import session as sessions
+from holdfast.testing.countfs import HOST, CountingFS
 
 VICTIM = 2
 
 
-def share_of(storage: Storage, node: int) -> set[str]:
+def share_of(storage: CountingFS, node: int) -> set[str]:
     """The files that a node has read from the storage."""
     return set(storage.opens(node))
 
 
 def test_recache_costs_one_read_of_the_storage_for_each_lost_file(
-    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     files = job.files(storage.at)
     epoch(files, data)
@@ -43,7 +43,7 @@ def test_recache_costs_one_read_of_the_storage_for_each_lost_file(
 
 
 def test_redirect_reads_the_storage_each_time(
-    cluster: holdfast.LocalCluster, storage: Storage, data: dict[str, bytes]
+    cluster: holdfast.LocalCluster, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     with cluster.connect() as job:
         files = job.files(storage.at, on_failure="redirect")
@@ -59,7 +59,7 @@ def test_redirect_reads_the_storage_each_time(
 
 
 def test_abort_raises_and_names_the_node(
-    cluster: holdfast.LocalCluster, storage: Storage, data: dict[str, bytes]
+    cluster: holdfast.LocalCluster, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     with cluster.connect() as job:
         files = job.files(storage.at, on_failure="abort")
@@ -71,7 +71,7 @@ def test_abort_raises_and_names_the_node(
 
 
 def test_with_two_copies_a_death_costs_no_read_of_the_storage(
-    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     files = job.files(storage.at, copies=2)
     epoch(files, data)
@@ -84,7 +84,7 @@ def test_with_two_copies_a_death_costs_no_read_of_the_storage(
 
 
 def test_with_two_copies_lost_ones_are_restored_so_that_a_second_death_costs_none_either(
-    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     files = job.files(storage.at, copies=2)
     epoch(files, data)
@@ -99,7 +99,7 @@ def test_with_two_copies_lost_ones_are_restored_so_that_a_second_death_costs_non
 
 
 def test_a_stopped_owner_is_done_without_and_used_again_when_it_goes_on(
-    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     files = job.files(storage.at)
     epoch(files, data)
@@ -123,7 +123,7 @@ def test_a_stopped_owner_is_done_without_and_used_again_when_it_goes_on(
 
 
 def test_two_of_four_killed(
-    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     files = job.files(storage.at)
     epoch(files, data)
@@ -137,7 +137,7 @@ def test_two_of_four_killed(
 
 
 def test_all_killed_and_the_program_still_ends_right(
-    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     files = job.files(storage.at)
     epoch(files, data)
@@ -154,7 +154,7 @@ def test_all_killed_and_the_program_still_ends_right(
 
 
 def test_a_node_that_returns_gets_its_share_back_without_the_storage_and_serves_it(
-    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     files = job.files(storage.at)
     epoch(files, data)
@@ -183,7 +183,7 @@ def test_a_node_that_returns_gets_its_share_back_without_the_storage_and_serves_
 
 
 def test_who_was_away_when_a_file_was_refreshed_looks_again_before_it_serves(
-    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: Storage, data: dict[str, bytes],
+    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: CountingFS, data: dict[str, bytes],
     backing: Path,
 ) -> None:  # fmt: skip
     files = job.files(storage.at)
@@ -206,7 +206,7 @@ def test_who_was_away_when_a_file_was_refreshed_looks_again_before_it_serves(
 def test_an_owner_that_fails_between_two_reads_of_one_open_file_costs_no_byte(
     cluster: holdfast.LocalCluster,
     job: holdfast.Job,
-    storage: Storage,
+    storage: CountingFS,
     data: dict[str, bytes],
     failed: str,
 ) -> None:
@@ -222,7 +222,7 @@ def test_an_owner_that_fails_between_two_reads_of_one_open_file_costs_no_byte(
 
 
 def test_killed_in_the_middle_of_a_fill_and_another_takes_over(
-    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     files = job.files(storage.at)
     epoch(files, data)
@@ -240,7 +240,7 @@ def test_killed_in_the_middle_of_a_fill_and_another_takes_over(
     assert got == [data[name]]
 
 
-def test_a_dataset_larger_than_the_cache_works(storage: Storage, data: dict[str, bytes]) -> None:
+def test_a_dataset_larger_than_the_cache_works(storage: CountingFS, data: dict[str, bytes]) -> None:
     small = {**SETTINGS, "memory": "1 MiB", "disk": "64 KiB", "file_largest": "1 MiB"}
     total = sum(map(len, data.values()))
     assert total > 2 << 20
@@ -258,7 +258,7 @@ def test_a_dataset_larger_than_the_cache_works(storage: Storage, data: dict[str,
 
 
 def test_a_corrupted_copy_is_found_and_read_again(
-    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     files = job.files(storage.at)
     epoch(files, data)
@@ -280,7 +280,7 @@ def test_a_corrupted_copy_is_found_and_read_again(
 
 
 def test_a_tier_that_is_removed_costs_the_cache_and_nothing_else(
-    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     files = job.files(storage.at)
     epoch(files, data)
@@ -295,7 +295,7 @@ def test_a_tier_that_is_removed_costs_the_cache_and_nothing_else(
 
 
 @pytest.mark.skipif(bool(networks.why_not()), reason=networks.why_not())
-def test_a_cut_and_its_healing_show_in_no_byte(storage: Storage, data: dict[str, bytes]) -> None:
+def test_a_cut_and_its_healing_show_in_no_byte(storage: CountingFS, data: dict[str, bytes]) -> None:
     timers = {**SETTINGS, "partition_wait": "0.5 s"}
     with (
         Networks.make(4) as made,
@@ -319,7 +319,7 @@ def test_a_cut_and_its_healing_show_in_no_byte(storage: Storage, data: dict[str,
 
 @pytest.mark.skipif(bool(networks.why_not()), reason=networks.why_not())
 def test_who_was_taken_for_dead_behind_a_cut_looks_again_before_it_serves(
-    storage: Storage, data: dict[str, bytes], backing: Path
+    storage: CountingFS, data: dict[str, bytes], backing: Path
 ) -> None:
     with (
         Networks.make(4) as made,

@@ -17,10 +17,10 @@ from support.patience import wait_for
 
 import holdfast
 from holdfast import _core
-from holdfast.cluster import session as sessions
-from holdfast.cluster.storage import HOST, Storage
 from holdfast.files import Files
 from holdfast.files.parts import PartFile
+from holdfast.session import session as sessions
+from holdfast.testing.countfs import HOST, CountingFS
 
 PART = _core.PART_BYTES
 NODES = 2
@@ -47,7 +47,7 @@ def settings() -> dict[str, str]:
 
 
 @pytest.fixture
-def owner(cluster: holdfast.LocalCluster, storage: Storage) -> int:
+def owner(cluster: holdfast.LocalCluster, storage: CountingFS) -> int:
     """Which node has the file, whole."""
     with cluster.connect() as job:
         assert job.files(storage.at).read("large") == CONTENT
@@ -57,7 +57,7 @@ def owner(cluster: holdfast.LocalCluster, storage: Storage) -> int:
 
 
 @pytest.fixture
-def remote(cluster: holdfast.LocalCluster, storage: Storage, owner: int) -> Iterator[Files]:
+def remote(cluster: holdfast.LocalCluster, storage: CountingFS, owner: int) -> Iterator[Files]:
     """Files as a program of the other node sees them."""
     with cluster.connect(1 - owner) as job:
         yield job.files(storage.at)
@@ -80,7 +80,7 @@ def held() -> int:
     return files
 
 
-def test_every_byte_is_where_it_belongs(remote: Files, storage: Storage) -> None:
+def test_every_byte_is_where_it_belongs(remote: Files, storage: CountingFS) -> None:
     rng = random.Random(3)
     with opened(remote) as file:
         assert file.read() == CONTENT
@@ -115,7 +115,7 @@ def test_a_program_reads_what_has_come_while_the_storage_still_gives(
 ) -> None:
     at = tmp_path / "slow"
     with (
-        Storage(backing, at, nodes=NODES, bandwidth="8 MB/s") as storage,
+        CountingFS(backing, at, nodes=NODES, bandwidth="8 MB/s") as storage,
         holdfast.local_cluster(nodes=NODES, storage=storage, **settings) as cluster,
     ):
         for node in range(NODES):  # one of them owns it
@@ -197,7 +197,7 @@ def test_a_file_that_changes_while_its_owner_still_reads_it(
 ) -> None:
     at = tmp_path / "slow"
     with (
-        Storage(backing, at, nodes=NODES, bandwidth="8 MB/s") as storage,
+        CountingFS(backing, at, nodes=NODES, bandwidth="8 MB/s") as storage,
         holdfast.local_cluster(nodes=NODES, storage=storage, **settings) as cluster,
         cluster.connect() as job,
         job.files(at).open("large") as file,
@@ -217,7 +217,7 @@ def test_a_file_that_changes_while_its_owner_still_reads_it(
 
 
 def test_a_part_that_was_damaged_is_not_served(
-    remote: Files, cluster: holdfast.LocalCluster, storage: Storage
+    remote: Files, cluster: holdfast.LocalCluster, storage: CountingFS
 ) -> None:
     (copy,) = (
         path
@@ -236,7 +236,7 @@ def test_a_part_that_was_damaged_is_not_served(
 
 
 def test_a_large_file_that_is_too_young_to_be_kept_is_read_once(
-    storage: Storage, settings: dict[str, str]
+    storage: CountingFS, settings: dict[str, str]
 ) -> None:
     young = {**settings, "file_settled": "1 h"}
     with holdfast.local_cluster(nodes=NODES, storage=storage, **young) as cluster:
@@ -248,7 +248,7 @@ def test_a_large_file_that_is_too_young_to_be_kept_is_read_once(
 
 
 def test_files_that_drive_each_other_out_are_not_read_anew_for_each_part(
-    storage: Storage, backing: Path, settings: dict[str, str]
+    storage: CountingFS, backing: Path, settings: dict[str, str]
 ) -> None:
     tight = {**settings, "memory": "52 MiB", "disk": "1 MiB", "file_largest": "48 MiB"}
     with (

@@ -14,7 +14,7 @@ from epochs import SETTINGS, epoch
 
 import holdfast
 from holdfast import errors
-from holdfast.cluster.storage import HOST, Storage
+from holdfast.testing.countfs import HOST, CountingFS
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def settings() -> dict[str, str]:
 
 
 def test_each_file_is_opened_once_by_its_owner_whoever_reads(
-    cluster: holdfast.LocalCluster, storage: Storage, data: dict[str, bytes]
+    cluster: holdfast.LocalCluster, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     for node in range(4):
         with cluster.connect(node) as job:
@@ -42,7 +42,7 @@ def test_each_file_is_opened_once_by_its_owner_whoever_reads(
 
 
 def test_what_is_cached_needs_no_storage_at_all(
-    job: holdfast.Job, storage: Storage, data: dict[str, bytes], backing: Path
+    job: holdfast.Job, storage: CountingFS, data: dict[str, bytes], backing: Path
 ) -> None:
     files = job.files(storage.at)
     epoch(files, data)
@@ -64,7 +64,7 @@ def test_read_into_a_buffer(job: holdfast.Job, root: Path, data: dict[str, bytes
 
 
 def test_open_gives_a_real_file(
-    job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+    job: holdfast.Job, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     files = job.files(storage.at)
     for name, content in data.items():
@@ -89,7 +89,7 @@ def test_a_file_that_takes_several_deadlines_to_open_is_read_once_from_the_stora
         (slow / name).write_bytes(content)
     hasty = {**SETTINGS, "deadline": "0.5 s", "file_deadline": "0.3 s"}
     with (
-        Storage(slow, tmp_path / "at", nodes=2, bandwidth="2 MB/s") as storage,
+        CountingFS(slow, tmp_path / "at", nodes=2, bandwidth="2 MB/s") as storage,
         holdfast.local_cluster(nodes=2, storage=storage, **hasty) as cluster,
         cluster.connect() as job,
     ):
@@ -102,7 +102,7 @@ def test_a_file_that_takes_several_deadlines_to_open_is_read_once_from_the_stora
 
 
 def test_open_as_text_and_never_for_writing(
-    job: holdfast.Job, storage: Storage, backing: Path
+    job: holdfast.Job, storage: CountingFS, backing: Path
 ) -> None:
     (backing / "text").write_text("grüße\nzweite\n", encoding="utf-8")
     files = job.files(storage.at)
@@ -115,7 +115,7 @@ def test_open_as_text_and_never_for_writing(
 
 
 def test_stat_is_that_of_the_storage(
-    job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+    job: holdfast.Job, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     files = job.files(storage.at)
     fields = [
@@ -143,7 +143,7 @@ def test_names_are_those_of_the_storage(
 
 
 def test_one_file_has_many_names(
-    job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+    job: holdfast.Job, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     files = job.files(storage.at)
     content = data["part-0/003"]
@@ -156,7 +156,7 @@ def test_one_file_has_many_names(
 
 
 def test_strange_names_are_read_like_others(
-    job: holdfast.Job, storage: Storage, backing: Path
+    job: holdfast.Job, storage: CountingFS, backing: Path
 ) -> None:
     for name in (b"new\nline", b"not-utf-8-\xff\xfe", b" ", b"x" * 255):
         with open(os.path.join(os.fsencode(backing), name), "wb") as file:
@@ -195,7 +195,7 @@ def test_cached_files_are_no_objects_of_the_user(
 
 
 def test_many_threads_that_open_at_once_read_each_file_once(
-    job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+    job: holdfast.Job, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     files = job.files(storage.at)
     wrong: list[str] = []
@@ -261,8 +261,8 @@ def count():
 
 def merge():
     while not done.is_set():
-        with job._peers._merging:
-            job._peers.routing.entries()
+        with job._connection._merging:
+            job._connection.routing.entries()
 
 sys.setswitchinterval(1e-6)
 threads = [threading.Thread(target=target) for target in (count, merge)]
@@ -273,7 +273,7 @@ for _ in range(40):
     child = os.fork()
     if child == 0:
         signal.alarm(20)
-        job._peers.refresh()
+        job._connection.refresh()
         os._exit(files.read(name) != content)
     codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     if codes[-1]:

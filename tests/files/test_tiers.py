@@ -15,8 +15,8 @@ from epochs import SETTINGS, epoch, nodes_of
 from support.patience import wait_for
 
 import holdfast
-from holdfast.cluster.capacity import memory_left
-from holdfast.cluster.storage import Storage
+from holdfast.session.capacity import memory_left
+from holdfast.testing.countfs import CountingFS
 
 NOBODY, FRIENDS, STRANGERS = 65534, 4242, 4243
 
@@ -32,7 +32,7 @@ def tmpfs(at: Path, size: str) -> Iterator[Path]:
 
 
 def test_a_disk_that_becomes_read_only_serves_what_it_has_until_memory_takes_its_place(
-    storage: Storage, data: dict[str, bytes], tmp_path: Path
+    storage: CountingFS, data: dict[str, bytes], tmp_path: Path
 ) -> None:
     with tmpfs(tmp_path / "disk", "64m") as at:
         settings = {**SETTINGS, "file_tier": "disk", "disk_dir": str(at)}
@@ -56,7 +56,7 @@ def test_a_disk_that_becomes_read_only_serves_what_it_has_until_memory_takes_its
 
 
 def test_programs_that_hold_more_open_than_the_tmpfs_has_read_the_storage(
-    storage: Storage, backing: Path, tmp_path: Path
+    storage: CountingFS, backing: Path, tmp_path: Path
 ) -> None:
     size, number = 1 << 20, 64
     for one in range(number):
@@ -139,7 +139,7 @@ def test_a_file_of_a_group_that_this_user_is_not_in_gives_eacces_and_others_are_
 
 
 def test_a_tier_without_room_for_a_file_leaves_it_to_the_storage(
-    storage: Storage, backing: Path
+    storage: CountingFS, backing: Path
 ) -> None:
     (backing / "large").write_bytes(b"x" * (3 << 20))
     settings = {**SETTINGS, "memory": "2 MiB", "disk": "2 MiB", "file_largest": "8 MiB"}
@@ -155,7 +155,7 @@ def test_a_tier_without_room_for_a_file_leaves_it_to_the_storage(
 
 @pytest.mark.soak
 def test_a_copy_beyond_two_gibibytes_is_whole_on_its_owner_and_elsewhere(
-    storage: Storage, backing: Path
+    storage: CountingFS, backing: Path
 ) -> None:
     size = (2 << 30) + (100 << 20) + 123
     if memory_left() < 3 * size:

@@ -12,8 +12,8 @@ import pytest
 from epochs import epoch
 
 import holdfast
-from holdfast.cluster.storage import HOST, Storage
 from holdfast.files.warm import Warmed
+from holdfast.testing.countfs import HOST, CountingFS
 
 
 def command(cluster: holdfast.LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -35,7 +35,7 @@ def command(cluster: holdfast.LocalCluster, *arguments: str) -> subprocess.Compl
 
 
 def test_warm_fills_all_owners_and_sends_nothing_here(
-    job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+    job: holdfast.Job, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     files = job.files(storage.at)
     seen: list[int] = []
@@ -50,7 +50,7 @@ def test_warm_fills_all_owners_and_sends_nothing_here(
 
 
 def test_a_warming_that_was_interrupted_goes_on(
-    job: holdfast.Job, storage: Storage, data: dict[str, bytes]
+    job: holdfast.Job, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     files = job.files(storage.at)
 
@@ -67,7 +67,7 @@ def test_a_warming_that_was_interrupted_goes_on(
 
 
 def test_warm_tells_what_it_left_out(
-    job: holdfast.Job, storage: Storage, data: dict[str, bytes], backing: Path
+    job: holdfast.Job, storage: CountingFS, data: dict[str, bytes], backing: Path
 ) -> None:
     os.mkfifo(backing / "fifo")
     with open(backing / "sparse", "wb") as file:
@@ -77,7 +77,7 @@ def test_warm_tells_what_it_left_out(
 
 
 def test_the_commands(
-    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: Storage, data: dict[str, bytes],
+    cluster: holdfast.LocalCluster, job: holdfast.Job, storage: CountingFS, data: dict[str, bytes],
     backing: Path,
 ) -> None:  # fmt: skip
     done = command(cluster, "warm", str(storage.at))
@@ -116,7 +116,7 @@ def test_the_commands(
 
 
 def test_warm_says_so_when_no_agent_answers(
-    cluster: holdfast.LocalCluster, storage: Storage, data: dict[str, bytes]
+    cluster: holdfast.LocalCluster, storage: CountingFS, data: dict[str, bytes]
 ) -> None:
     for node in range(4):
         cluster.kill(node)

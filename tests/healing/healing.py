@@ -8,10 +8,10 @@ import msgspec
 
 import holdfast
 from holdfast import errors
-from holdfast._core import Client
-from holdfast.cluster import session as sessions
-from holdfast.cluster.messages import AgentStatus, ViewReply, ViewRequest
+from holdfast._core import AgentClient
+from holdfast.client.messages import AgentStatus, ViewReply, ViewRequest
 from holdfast.membership.view import Member, State, View
+from holdfast.session import session as sessions
 
 
 class Inside:
@@ -19,7 +19,7 @@ class Inside:
 
     def __init__(self, cluster: holdfast.LocalCluster) -> None:
         self.cluster = cluster
-        self.client = Client(sessions.read_key(cluster.directory))
+        self.client = AgentClient(sessions.read_key(cluster.directory))
 
     def __enter__(self) -> Inside:
         return self

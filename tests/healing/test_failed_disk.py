@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import holdfast
 from holdfast import _core, errors
 from holdfast.cli.main import app
-from holdfast.cluster.messages import AgentStatus
-from holdfast.cluster.storage import Storage
+from holdfast.client.messages import AgentStatus
+from holdfast.testing.countfs import CountingFS
 
 PATIENCE = 60.0
 
@@ -31,7 +31,7 @@ class Watched:
 
     def __init__(self, cluster: holdfast.LocalCluster) -> None:
         self.cluster = cluster
-        self._client = _core.Client(bytes.fromhex((cluster.directory / "key").read_text()))
+        self._client = _core.AgentClient(bytes.fromhex((cluster.directory / "key").read_text()))
 
     def __enter__(self) -> Watched:
         return self
@@ -56,13 +56,13 @@ class Watched:
         return found
 
 
-def break_disk(storage: Storage, cluster: holdfast.LocalCluster, node: int) -> None:
+def break_disk(storage: CountingFS, cluster: holdfast.LocalCluster, node: int) -> None:
     """Let all reads of a node's disk fail; writes succeed."""
     storage.fail(os.path.basename(cluster.nodes[node].tiers.disk_dir), "read", errno.EIO)
 
 
 def test_copies_on_a_disk_that_fails_are_restored_and_survive_the_next_death(
-    storage: Storage,
+    storage: CountingFS,
 ) -> None:
     bad = 1
     with (
@@ -101,7 +101,7 @@ def test_copies_on_a_disk_that_fails_are_restored_and_survive_the_next_death(
             assert job.objects.get(key) == one
 
 
-def test_what_finds_no_room_in_memory_is_shown_as_lacking(storage: Storage) -> None:
+def test_what_finds_no_room_in_memory_is_shown_as_lacking(storage: CountingFS) -> None:
     with (
         holdfast.local_cluster(
             nodes=2, memory="1 MiB", disk="64 MiB", disk_dir=str(storage.at), scrub_rate="1 GB/s"
@@ -120,7 +120,7 @@ def test_what_finds_no_room_in_memory_is_shown_as_lacking(storage: Storage) -> N
 
 
 def test_files_go_on_when_the_disk_under_their_copies_fails(
-    storage: Storage, tmp_path: Path
+    storage: CountingFS, tmp_path: Path
 ) -> None:
     root = tmp_path / "root"
     root.mkdir()

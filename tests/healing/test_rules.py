@@ -14,8 +14,8 @@ from support.patience import wait_for
 
 import holdfast
 from holdfast import errors
-from holdfast.cluster.contacts import Contacts
-from holdfast.cluster.survey import survey
+from holdfast.client.contacts import Contacts
+from holdfast.client.survey import survey
 from holdfast.membership.owners import Owners
 from holdfast.membership.view import State
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.cluster.storage import Storage
+from holdfast.testing.countfs import CountingFS
 
 #: Files need not be old to be kept; only a death makes an owner fail, not a busy machine.
 SETTINGS = {
@@ -28,7 +28,7 @@ def nodes() -> int:
 
 
 @pytest.fixture
-def cluster(storage: Storage, nodes: int) -> Iterator[holdfast.LocalCluster]:
+def cluster(storage: CountingFS, nodes: int) -> Iterator[holdfast.LocalCluster]:
     """Three agents in front of it."""
     with holdfast.local_cluster(nodes=nodes, storage=storage, **SETTINGS) as agents:
         yield agents

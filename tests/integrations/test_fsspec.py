@@ -26,9 +26,9 @@ from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 from fsspec.implementations.tar import TarFileSystem
 
 import holdfast
-from holdfast.cluster.storage import Storage
 from holdfast.errors import BadInput, NoSession, Unavailable
 from holdfast.integrations.fsspec import HoldfastFileSystem
+from holdfast.testing.countfs import CountingFS
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def data(backing: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def fs(
-    data: dict[str, bytes], storage: Storage, options: dict[str, Any]
+    data: dict[str, bytes], storage: CountingFS, options: dict[str, Any]
 ) -> Iterator[HoldfastFileSystem]:
     made = fsspec.filesystem("holdfast", root=storage.at, **options)
     yield made
@@ -68,7 +68,7 @@ def fs(
 
 
 def test_archives_are_read_through_a_chain_of_urls(
-    backing: Path, storage: Storage, options: dict[str, Any]
+    backing: Path, storage: CountingFS, options: dict[str, Any]
 ) -> None:
     content = random.Random(8).randbytes(50_000)
     (backing / "member").write_bytes(content)
@@ -83,7 +83,7 @@ def test_archives_are_read_through_a_chain_of_urls(
 
 
 def test_reads_are_right_and_open_each_file_of_the_storage_once(
-    fs: HoldfastFileSystem, data: dict[str, bytes], storage: Storage
+    fs: HoldfastFileSystem, data: dict[str, bytes], storage: CountingFS
 ) -> None:
     for _ in range(2):
         assert fs.cat(fs.find(storage.at)) == {
@@ -100,7 +100,7 @@ def test_reads_are_right_and_open_each_file_of_the_storage_once(
 
 
 def test_what_it_says_of_files_is_what_the_storage_says(
-    fs: HoldfastFileSystem, data: dict[str, bytes], storage: Storage, backing: Path
+    fs: HoldfastFileSystem, data: dict[str, bytes], storage: CountingFS, backing: Path
 ) -> None:
     os.symlink("nowhere", backing / "dangling")
     at = str(storage.at)
@@ -130,7 +130,7 @@ def test_what_it_says_of_files_is_what_the_storage_says(
     assert storage.opens() == {}
 
 
-def test_pandas(storage: Storage, backing: Path, options: dict[str, Any]) -> None:
+def test_pandas(storage: CountingFS, backing: Path, options: dict[str, Any]) -> None:
     frame = pd.DataFrame({"x": range(1000), "y": np.linspace(0, 1, 1000)})
     frame.to_csv(backing / "frame.csv", index=False)
     frame.to_parquet(backing / "frame.parquet")
@@ -143,7 +143,7 @@ def test_pandas(storage: Storage, backing: Path, options: dict[str, Any]) -> Non
     assert storage.opens() == {"frame.csv": 1, "frame.parquet": 1}
 
 
-def test_zarr(zarr: Any, storage: Storage, backing: Path, options: dict[str, Any]) -> None:
+def test_zarr(zarr: Any, storage: CountingFS, backing: Path, options: dict[str, Any]) -> None:
     field = np.random.default_rng(1).random((64, 64))
     group = zarr.open_group(backing / "run.zarr", mode="w")
     array = group.create_array("field", shape=field.shape, chunks=(16, 16), dtype=field.dtype)
@@ -158,7 +158,7 @@ def test_zarr(zarr: Any, storage: Storage, backing: Path, options: dict[str, Any
     assert set(opens.values()) == {1}
 
 
-def test_pyarrow(storage: Storage, backing: Path, options: dict[str, Any]) -> None:
+def test_pyarrow(storage: CountingFS, backing: Path, options: dict[str, Any]) -> None:
     table = pa.table({"part": [n // 500 for n in range(2000)], "x": range(2000)})
     pq.write_to_dataset(table, backing / "table", partition_cols=["part"])
     fs = fsspec.filesystem("holdfast", root=storage.at, **options)
@@ -173,7 +173,7 @@ def test_pyarrow(storage: Storage, backing: Path, options: dict[str, Any]) -> No
 
 
 def test_it_may_be_carried_to_other_processes(
-    data: dict[str, bytes], storage: Storage, options: dict[str, Any]
+    data: dict[str, bytes], storage: CountingFS, options: dict[str, Any]
 ) -> None:
     reach = json.dumps({"root": str(storage.at), **options})
     paths = [f"{storage.at}/{name}" for name in data]
@@ -187,7 +187,7 @@ def test_it_may_be_carried_to_other_processes(
 def test_an_owner_that_dies_is_replaced(
     fs: HoldfastFileSystem,
     data: dict[str, bytes],
-    storage: Storage,
+    storage: CountingFS,
     cluster: holdfast.LocalCluster,
 ) -> None:
     everything = {f"{storage.at}/{name}": content for name, content in data.items()}
@@ -201,7 +201,7 @@ def test_an_owner_that_dies_is_replaced(
 
 def test_a_failure_is_not_taken_for_a_missing_file(
     data: dict[str, bytes],
-    storage: Storage,
+    storage: CountingFS,
     cluster: holdfast.LocalCluster,
     options: dict[str, Any],
 ) -> None:
@@ -216,7 +216,7 @@ def test_a_failure_is_not_taken_for_a_missing_file(
 
 
 def test_writing_is_refused_and_changes_nothing(
-    fs: HoldfastFileSystem, data: dict[str, bytes], storage: Storage, backing: Path
+    fs: HoldfastFileSystem, data: dict[str, bytes], storage: CountingFS, backing: Path
 ) -> None:
     at = f"{storage.at}/top"
     attempts = [

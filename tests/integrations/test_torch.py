@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.cluster.storage import Storage
 from holdfast.errors import BadInput
 from holdfast.integrations.torch import FileDataset
+from holdfast.testing.countfs import CountingFS
 
 TRAIN = Path(__file__).parents[2] / "examples/train.py"
 HOLDFAST = Path(sys.executable).with_name("holdfast")
@@ -43,7 +43,7 @@ def environment(options: dict[str, Any], **more: str) -> dict[str, str]:
 
 
 def train(
-    storage: Storage, options: dict[str, Any], before: Sequence[object], *arguments: object
+    storage: CountingFS, options: dict[str, Any], before: Sequence[object], *arguments: object
 ) -> list[str]:
     """Train as a process of node 0; return the losses of the epochs."""
     ran = subprocess.run(
@@ -64,7 +64,7 @@ def train(
 
 def test_a_program_trains_the_same_under_holdfast_run_and_the_storage_is_read_once(
     samples: list[str],
-    storage: Storage,
+    storage: CountingFS,
     options: dict[str, Any],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -105,7 +105,7 @@ def test_the_example_names_a_mistake_in_a_sentence(
 
 
 def test_spawned_workers_read_the_data_set_of_files(
-    samples: list[str], storage: Storage, options: dict[str, Any]
+    samples: list[str], storage: CountingFS, options: dict[str, Any]
 ) -> None:
     how = ("--nodes", "node-0", "--start", "spawn", "--workers", 1, "--epochs", 1)
     assert len(train(storage, options, [], *how)) == 1
@@ -114,7 +114,7 @@ def test_spawned_workers_read_the_data_set_of_files(
 
 def test_a_node_and_its_trainer_die_and_the_epoch_begins_again_without(
     samples: list[str],
-    storage: Storage,
+    storage: CountingFS,
     cluster: holdfast.LocalCluster,
     options: dict[str, Any],
 ) -> None:
@@ -150,7 +150,7 @@ def test_a_node_and_its_trainer_die_and_the_epoch_begins_again_without(
 
 
 def test_it_is_a_map_style_data_set(
-    samples: list[str], storage: Storage, options: dict[str, Any]
+    samples: list[str], storage: CountingFS, options: dict[str, Any]
 ) -> None:
     dataset = FileDataset(storage.at, decode=len, **options)
     assert dataset.names == samples
@@ -164,7 +164,7 @@ def test_it_is_a_map_style_data_set(
 
 
 def test_a_data_set_without_files_is_refused(
-    storage: Storage, backing: Path, options: dict[str, Any]
+    storage: CountingFS, backing: Path, options: dict[str, Any]
 ) -> None:
     with pytest.raises(BadInput, match="no files below"):
         FileDataset(storage.at, bytes.hex, **options)

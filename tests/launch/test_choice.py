@@ -8,9 +8,10 @@ import pytest
 from programs import holdfast
 
 from holdfast import config
-from holdfast.cluster import addresses, launchers, node
-from holdfast.cluster.launchers import hostfile
 from holdfast.errors import BadInput
+from holdfast.launch import launchers
+from holdfast.launch.launchers import hostfile
+from holdfast.session import addresses, node
 
 SLURM = {"SLURM_JOB_ID": "17", "SLURM_JOB_NUM_NODES": "4", "SLURM_JOB_NODELIST": "n[1-4]"}
 OMPI = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "8"}

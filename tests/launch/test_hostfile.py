@@ -16,10 +16,10 @@ import ssh
 from programs import BIN, HOLDFAST, from_page, holdfast, run
 
 from holdfast import connect
-from holdfast.cluster import processes
-from holdfast.cluster import session as sessions
-from holdfast.cluster.session import AgentFile
 from holdfast.errors import NotEnoughNodes
+from holdfast.session import processes
+from holdfast.session import session as sessions
+from holdfast.session.session import AgentFile
 
 pytestmark = pytest.mark.skipif(
     bool(ssh.missing()),

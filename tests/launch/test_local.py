@@ -17,13 +17,14 @@ from msgspec.structs import replace
 from programs import HOLDFAST, SIZES, holdfast, limit_an_agent
 
 from holdfast import config, connect
-from holdfast._core import Client
-from holdfast.cluster import contacts, processes
-from holdfast.cluster import session as sessions
-from holdfast.cluster.contacts import Contacts
-from holdfast.cluster.session import AgentFile
-from holdfast.cluster.starting import AGENT
+from holdfast._core import AgentClient
+from holdfast.client import contacts
+from holdfast.client.contacts import Contacts
+from holdfast.launch.starter import AGENT
 from holdfast.membership.view import Entry, State, View
+from holdfast.session import processes
+from holdfast.session import session as sessions
+from holdfast.session.session import AgentFile
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_an_agent_that_gives_way_says_so_and_the_command_fails() -> None:
         directory = sessions.directory(config.load().config)
         knowing = agent("node-1").member
         ahead = replace(knowing, node="node-2", number=1, started=time.time_ns() + 10**13)
-        client = Client(sessions.read_key(directory))
+        client = AgentClient(sessions.read_key(directory))
         contacts.join(client, [knowing], View([Entry(ahead, 0, State.DEAD)]), 30)
         error = holdfast("up", "--missing", "--nodes", "3", code=5)
         assert "the agent of node-2 did not start: node-2 has another agent that started" in error

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from programs import BIN, holdfast
 
-from holdfast.cluster import session as sessions
 from holdfast.config import load
+from holdfast.session import session as sessions
 
 
 def test_a_path_that_cannot_be(tmp_path: Path) -> None:

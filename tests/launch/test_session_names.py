@@ -9,8 +9,8 @@ import pytest
 from programs import holdfast
 
 from holdfast import config
-from holdfast.cluster import node
 from holdfast.errors import BadInput
+from holdfast.session import node
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from programs import BIN, HOLDFAST, from_page, limit_an_agent
 from slurm import Slurm, missing, tasks, wait_for
 
-from holdfast.cluster import session as sessions
+from holdfast.session import session as sessions
 
 CLIENT = Path(__file__).parent / "client.py"
 

@@ -17,18 +17,19 @@ from support.patience import wait_for
 
 import holdfast
 from holdfast import _core, errors
-from holdfast.cluster import contacts, launch, starting
-from holdfast.cluster import session as sessions
-from holdfast.cluster.session import Session
-from holdfast.cluster.settings import Orders, Ready
-from holdfast.cluster.starting import Starter, collect
+from holdfast.client import contacts
 from holdfast.config import load
+from holdfast.launch import agents, starter
+from holdfast.launch.starter import Starter, collect
 from holdfast.membership.view import Member
+from holdfast.session import session as sessions
+from holdfast.session.orders import Orders, Ready
+from holdfast.session.session import Session
 
 
 def complaints(said: str) -> dict[str, str]:
     """What a launcher says of tasks that ended, and the last line that is not its own."""
-    last = starting.telling([line for line in said.splitlines() if "launcher:" not in line])
+    last = starter.telling([line for line in said.splitlines() if "launcher:" not in line])
     return dict.fromkeys(re.findall(r"launcher: (\w+) exited", said), f"exited; {last}")
 
 
@@ -104,7 +105,7 @@ def test_an_agent_is_known_by_its_number_before_its_loop_runs(tmp_path: Path) ->
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 100, 1000])
 def test_a_few_seeds_lead_to_any_number_of_agents(count: int) -> None:
     members = [Member(f"n{i}", i, 0, f"tcp:10.0.0.1:{i}", "", 1) for i in range(count)]
-    found = launch.seeds(members)
+    found = agents.seeds(members)
     assert min(count, 5) <= len(found) <= 8
     assert set(found) <= {member.address for member in members}
     assert found[0] == members[0].address
@@ -135,8 +136,8 @@ def test_who_closes_the_connection_is_told_again_who_else_is_there() -> None:
         porter.start()
         elsewhere = replace(member, address=f"tcp:127.0.0.1:{door.getsockname()[1]}")
         newcomer = Member("newcomer", 7, 0, "tcp:127.0.0.1:1", "", 1)
-        client = _core.Client(bytes.fromhex((cluster.directory / "key").read_text()))
-        contacts.join(client, [elsewhere], launch.as_view([newcomer]), 30.0)
+        client = _core.AgentClient(bytes.fromhex((cluster.directory / "key").read_text()))
+        contacts.join(client, [elsewhere], agents.as_view([newcomer]), 30.0)
         client.close()
         porter.join()
         view = contacts.Contacts(cluster.directory, 5.0).view()
@@ -154,4 +155,4 @@ def test_who_never_listens_cannot_be_told() -> None:
         address = f"tcp:127.0.0.1:{taken.getsockname()[1]}"
     nobody = Member("nobody", 7, 0, address, "", 1)
     with pytest.raises(errors.Unavailable):
-        contacts.join(_core.Client(bytes(32)), [nobody], launch.as_view([nobody]), 0.2)
+        contacts.join(_core.AgentClient(bytes(32)), [nobody], agents.as_view([nobody]), 0.2)

@@ -10,10 +10,10 @@ import pytest
 from mounted import SETTINGS, View, bare, fill, ours
 
 import holdfast
-from holdfast.cluster import mounts
-from holdfast.cluster import storage as storages
-from holdfast.cluster.storage import Storage
 from holdfast.files.mount import control
+from holdfast.session import mounts
+from holdfast.testing import countfs as storages
+from holdfast.testing.countfs import CountingFS
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def nodes() -> int:
 
 
 @pytest.fixture
-def in_parts(storage: Storage, nodes: int) -> Iterator[holdfast.LocalCluster]:
+def in_parts(storage: CountingFS, nodes: int) -> Iterator[holdfast.LocalCluster]:
     """Agents to which more than 5 MiB are a large file."""
     large = {**SETTINGS, "tree_largest": "5 MiB"}
     with holdfast.local_cluster(nodes=nodes, storage=storage, **large) as agents:
@@ -59,7 +59,7 @@ def in_parts(storage: Storage, nodes: int) -> Iterator[holdfast.LocalCluster]:
 
 
 @pytest.fixture
-def cluster(storage: Storage, nodes: int) -> Iterator[holdfast.LocalCluster]:
+def cluster(storage: CountingFS, nodes: int) -> Iterator[holdfast.LocalCluster]:
     with holdfast.local_cluster(nodes=nodes, storage=storage, **SETTINGS) as agents:
         yield agents
 

@@ -14,9 +14,9 @@ import msgspec
 from support.patience import wait_for
 
 import holdfast
-from holdfast.cluster import mounts
 from holdfast.config import Config, load
 from holdfast.files.mount import control
+from holdfast.session import mounts
 
 SETTINGS = {
     "probe_period": "0.1 s",

@@ -17,11 +17,11 @@ from mounted import SETTINGS, WITHIN, fill, through
 from support.patience import wait_for
 
 import holdfast
-from holdfast.cluster.contacts import Contacts
-from holdfast.cluster.storage import HOST, Storage
-from holdfast.cluster.survey import NodeStatus, survey
+from holdfast.client.contacts import Contacts
+from holdfast.client.survey import NodeStatus, survey
 from holdfast.files.mount import control
 from holdfast.files.refresh import Refresh
+from holdfast.testing.countfs import HOST, CountingFS
 
 BIG = os.urandom(12 << 20)
 
@@ -39,7 +39,7 @@ def look(top: Path) -> bytes:
 
 
 def test_all_nodes_together_ask_the_storage_once(
-    backing: Path, storage: Storage, in_parts: holdfast.LocalCluster, tmp_path: Path
+    backing: Path, storage: CountingFS, in_parts: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
     fill(backing)
     (backing / "large").write_bytes(BIG)
@@ -68,7 +68,7 @@ def test_all_nodes_together_ask_the_storage_once(
 
 
 def test_when_an_owner_of_a_spread_root_died_others_take_over_for_all_mounts(
-    backing: Path, storage: Storage, tmp_path: Path
+    backing: Path, storage: CountingFS, tmp_path: Path
 ) -> None:
     names = [f"{number:02}" for number in range(20)]
     for name in names:
@@ -90,7 +90,7 @@ def test_when_an_owner_of_a_spread_root_died_others_take_over_for_all_mounts(
 
 
 def test_files_of_a_spread_root_come_from_their_owners(
-    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+    backing: Path, storage: CountingFS, cluster: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
     fill(backing)
     with through(cluster, tmp_path / "mnt", storage.at, spread_roots=str(storage.at)) as view:
@@ -104,7 +104,7 @@ def test_files_of_a_spread_root_come_from_their_owners(
 
 @pytest.mark.parametrize("node", [0, 1])  # one of them owns it
 def test_a_large_file_of_a_spread_root_comes_in_parts(
-    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path, node: int
+    backing: Path, storage: CountingFS, cluster: holdfast.LocalCluster, tmp_path: Path, node: int
 ) -> None:
     content = os.urandom(36_000_000)
     (backing / "large").write_bytes(content)
@@ -121,7 +121,7 @@ def test_a_large_file_of_a_spread_root_comes_in_parts(
 
 
 def test_refresh_reaches_the_kernels_of_all_nodes(
-    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+    backing: Path, storage: CountingFS, cluster: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
     (backing / "file").write_text("old")
     with (
@@ -151,7 +151,7 @@ def test_refresh_reaches_the_kernels_of_all_nodes(
 
 
 def test_a_mount_whose_agent_was_not_told_looks_again_when_it_has_learnt(
-    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+    backing: Path, storage: CountingFS, cluster: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
     (backing / "file").write_text("old")
     with through(cluster, tmp_path / "mnt", storage.at, 1) as view:
@@ -160,12 +160,12 @@ def test_a_mount_whose_agent_was_not_told_looks_again_when_it_has_learnt(
         (backing / "replacement").replace(backing / "file")
         told = msgspec.msgpack.encode(Refresh([os.fsencode(storage.at)], 7))
         with cluster.connect() as job:
-            job._peers.client.call(cluster.nodes[0].member.address, "files", "refresh", told)
+            job._connection.client.call(cluster.nodes[0].member.address, "files", "refresh", told)
         wait_for(lambda: (view / "file").read_text() == "new, and longer")
 
 
 def test_refresh_sees_a_file_written_in_place(
-    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+    backing: Path, storage: CountingFS, cluster: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
     (backing / "file").write_text("old")
     with through(cluster, tmp_path / "mnt", storage.at) as view:
@@ -180,7 +180,7 @@ def test_refresh_sees_a_file_written_in_place(
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
 def test_an_agent_that_is_gone_or_silent(
-    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path, how: str
+    backing: Path, storage: CountingFS, cluster: holdfast.LocalCluster, tmp_path: Path, how: str
 ) -> None:
     (backing / "big").write_bytes(BIG)
     (backing / "other").write_bytes(BIG[:5000])
@@ -199,7 +199,7 @@ def test_an_agent_that_is_gone_or_silent(
 
 
 def test_a_mapped_library_outlives_the_agent(
-    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+    backing: Path, storage: CountingFS, cluster: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
     import _ctypes
 
@@ -237,7 +237,7 @@ print("still here", flush=True)
 
 
 def test_a_restarted_agent_is_used_again(
-    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+    backing: Path, storage: CountingFS, cluster: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
     for number in range(40):
         (backing / f"file-{number}").write_bytes(BIG[:1000])
@@ -256,7 +256,7 @@ def test_a_restarted_agent_is_used_again(
         )
 
 
-def test_mounts_end_with_their_session(backing: Path, storage: Storage, tmp_path: Path) -> None:
+def test_mounts_end_with_their_session(backing: Path, storage: CountingFS, tmp_path: Path) -> None:
     (tmp_path / "mnt").mkdir()
     with holdfast.local_cluster(nodes=1, storage=storage) as agents:
         with through(agents, tmp_path / "other", storage.at):
@@ -271,7 +271,7 @@ def test_mounts_end_with_their_session(backing: Path, storage: Storage, tmp_path
 
 
 def test_sizes_around_every_limit(
-    backing: Path, storage: Storage, in_parts: holdfast.LocalCluster, tmp_path: Path
+    backing: Path, storage: CountingFS, in_parts: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
     """Those of pages, of the kernel's requests, of parts and of large files."""
     limits = (4096, 128 << 10, 1 << 20, 4 << 20, 5 << 20, 8 << 20)
@@ -286,7 +286,7 @@ def test_sizes_around_every_limit(
 
 
 def test_what_is_large_is_what_the_agents_were_told(
-    backing: Path, storage: Storage, in_parts: holdfast.LocalCluster, tmp_path: Path
+    backing: Path, storage: CountingFS, in_parts: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
     """Also if whoever mounts has another setting: else every node would read it by itself."""
     (backing / "large").write_bytes(BIG)
@@ -297,7 +297,7 @@ def test_what_is_large_is_what_the_agents_were_told(
     assert storage.opens(HOST) == {}
 
 
-def test_agents_with_too_little_memory(backing: Path, storage: Storage, tmp_path: Path) -> None:
+def test_agents_with_too_little_memory(backing: Path, storage: CountingFS, tmp_path: Path) -> None:
     """Programs read the right bytes, and agents hold no more than they may."""
     for number in range(24):
         (backing / f"file-{number}").write_bytes(BIG[number << 18 : (number << 18) + (1 << 20)])
@@ -326,7 +326,7 @@ def nodes_of(cluster: holdfast.LocalCluster) -> list[NodeStatus]:
 
 
 def test_a_time_to_live_holds_for_what_the_kernel_keeps(
-    backing: Path, storage: Storage, tmp_path: Path
+    backing: Path, storage: CountingFS, tmp_path: Path
 ) -> None:
     (backing / "file").write_text("old")
     (backing / "d").mkdir()
@@ -349,7 +349,7 @@ def test_a_time_to_live_holds_for_what_the_kernel_keeps(
 
 
 def test_a_storage_that_fails_gives_its_errors_through_agents(
-    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+    backing: Path, storage: CountingFS, cluster: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
     """Neither an empty file nor a short one, and it is tried again afterwards."""
     (backing / "file").write_bytes(BIG)
@@ -370,7 +370,7 @@ def test_a_storage_that_fails_gives_its_errors_through_agents(
 
 
 def test_a_storage_that_hangs_holds_up_nobody_else(
-    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+    backing: Path, storage: CountingFS, cluster: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
     (backing / "stuck").write_bytes(BIG)
     (backing / "file").write_text("content")
@@ -390,7 +390,7 @@ def test_a_storage_that_hangs_holds_up_nobody_else(
 
 
 def test_paths_longer_than_the_kernel_takes_at_once(
-    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+    backing: Path, storage: CountingFS, cluster: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
     names = [f"{number:02}" + "d" * 200 for number in range(24)]  # 4,872 bytes: beyond PATH_MAX
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from mounted import WITHIN, View, bare, wait_for
 
-from holdfast.cluster.storage import Storage
+from holdfast.testing.countfs import CountingFS
 
 OLD, NEW = b"old " * 25, b"new " * 25
 #: The default of `file_settled`, as the program is told it.
@@ -158,7 +158,7 @@ def test_a_name_that_was_missing_where_a_program_stands(view: View) -> None:
 
 
 def test_a_refresh_that_comes_while_a_name_is_looked_up(
-    backing: Path, storage: Storage, tmp_path: Path
+    backing: Path, storage: CountingFS, tmp_path: Path
 ) -> None:
     """What was listed before it is not told after it, when the kernel would keep it for ever."""
     names = ["one", "two"]

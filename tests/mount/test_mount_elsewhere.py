@@ -10,7 +10,7 @@ import pytest
 from mounted import WITHIN, config_of
 
 import holdfast
-from holdfast.cluster.peers import Peers
+from holdfast.client.connection import Connection
 from holdfast.config import load
 from holdfast.errors import HoldfastError, Unavailable
 from holdfast.files.mount import control, everywhere
@@ -18,8 +18,8 @@ from holdfast.files.service import MountOrder
 
 
 @pytest.fixture
-def peers(alone: holdfast.LocalCluster) -> Iterator[Peers]:
-    reached = Peers(alone.directory, config_of(alone))
+def connection(alone: holdfast.LocalCluster) -> Iterator[Connection]:
+    reached = Connection(alone.directory, config_of(alone))
     yield reached
     reached.client.close()
 
@@ -27,7 +27,7 @@ def peers(alone: holdfast.LocalCluster) -> Iterator[Peers]:
 def test_they_are_configured_as_the_command_is(
     root: Path,
     alone: holdfast.LocalCluster,
-    peers: Peers,
+    connection: Connection,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -39,7 +39,7 @@ def test_they_are_configured_as_the_command_is(
     monkeypatch.setenv("HOLDFAST_CONFIG", str(settings))
     monkeypatch.setenv("HOLDFAST_SESSION", alone.directory.name)
     monkeypatch.setenv("HOLDFAST_RUN_DIR", str(alone.directory.parent))
-    members = [msgspec.structs.replace(one, host="elsewhere") for one in peers.routing.live]
+    members = [msgspec.structs.replace(one, host="elsewhere") for one in connection.routing.live]
     everywhere.mount(load().config, members, str(tmp_path / "mnt"), [root.name])
     [mount] = control.of_session(alone.directory).values()
     assert mount.roots == (control.Root(str(root), spread=True),)
@@ -51,10 +51,10 @@ def test_they_are_configured_as_the_command_is(
         everywhere.mount(load().config, members, str(tmp_path / "mnt"), ["other"])
 
 
-def test_whatever_goes_wrong_is_told(alone: holdfast.LocalCluster, peers: Peers) -> None:
-    [member] = peers.routing.live
+def test_whatever_goes_wrong_is_told(alone: holdfast.LocalCluster, connection: Connection) -> None:
+    [member] = connection.routing.live
     order = MountOrder("/tmp/\0", ["/tmp"], config_of(alone))
     with pytest.raises(HoldfastError, match="null byte"):
-        peers.client.call(
+        connection.client.call(
             member.socket, "files", "mount", msgspec.msgpack.encode(order), deadline=WITHIN
         )

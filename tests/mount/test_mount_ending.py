@@ -16,12 +16,12 @@ from mounted import WITHIN, bare, config_of, ours, through
 from support.patience import wait_for
 
 import holdfast
-from holdfast.cluster import mounts, processes
-from holdfast.cluster import session as sessions
-from holdfast.cluster.storage import Storage
 from holdfast.config import load
 from holdfast.errors import BadInput
 from holdfast.files.mount import control
+from holdfast.session import mounts, processes
+from holdfast.session import session as sessions
+from holdfast.testing.countfs import CountingFS
 
 COMMAND = Path(sys.executable).with_name("holdfast")
 
@@ -189,7 +189,7 @@ def test_what_is_mounted_in_a_sessions_directory_is_not_removed(root: Path, tmp_
 
 
 def test_nobody_waits_for_a_process_that_hangs_in_the_kernel(
-    backing: Path, storage: Storage, monkeypatch: pytest.MonkeyPatch
+    backing: Path, storage: CountingFS, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One whose storage hangs while it reads does not end, not even by SIGKILL."""
     monkeypatch.setattr(processes, "_KILLED_WITHIN", 0.2)

@@ -15,7 +15,7 @@ import pytest
 from mounted import WITHIN, View, through
 
 import holdfast
-from holdfast.cluster.storage import HOST, Storage
+from holdfast.testing.countfs import HOST, CountingFS
 
 #: A package in Python alone, which brings its tests along; PyTorch needs it.
 PACKAGE = "mpmath"
@@ -55,7 +55,7 @@ def outcome_of_its_tests(top: Path, suite: Sequence[str]) -> str:
 @pytest.mark.parametrize("suite", [SUITE[:2], pytest.param(SUITE, marks=pytest.mark.soak)])
 def test_a_package_passes_its_tests_from_a_mount_and_its_files_are_opened_once(
     backing: Path,
-    storage: Storage,
+    storage: CountingFS,
     cluster: holdfast.LocalCluster,
     tmp_path: Path,
     suite: Sequence[str],
@@ -96,7 +96,7 @@ def importing(view: View) -> subprocess.Popen[str]:
 def test_imports_go_on_while_agents_die(
     backing: Path,
     tmp_path: Path,
-    storage: Storage,
+    storage: CountingFS,
     cluster: holdfast.LocalCluster,
     fault: Callable[[holdfast.LocalCluster], object],
 ) -> None:

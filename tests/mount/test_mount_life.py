@@ -17,9 +17,9 @@ from mounted import WITHIN, View, bare, config_of, ours, through
 from support.patience import wait_for
 
 import holdfast
-from holdfast.cluster import mounts
 from holdfast.errors import BadInput, Busy, Unavailable
 from holdfast.files.mount import control, everywhere
+from holdfast.session import mounts
 
 COMMAND = Path(sys.executable).with_name("holdfast")
 HELPER = Path(sys.executable).with_name("mount.fuse.holdfast")

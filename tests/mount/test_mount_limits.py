@@ -14,8 +14,8 @@ import pytest
 from mounted import WITHIN, View, bare
 from support.patience import wait_for
 
-from holdfast.cluster.storage import Storage
 from holdfast.files.mount import control
+from holdfast.testing.countfs import CountingFS
 
 #: More than there are threads that wait, or stacks of threads that have ended.
 READERS = 60
@@ -38,7 +38,7 @@ def threads(view: View) -> int:
     return len(list(Path(f"/proc/{view.pid}/task").iterdir()))
 
 
-def test_threads_that_cannot_be_started(backing: Path, storage: Storage, tmp_path: Path) -> None:
+def test_threads_that_cannot_be_started(backing: Path, storage: CountingFS, tmp_path: Path) -> None:
     names = [f"file-{number}" for number in range(READERS)]
     for name in names:
         (backing / name).write_text(name)
@@ -62,7 +62,7 @@ def test_a_mount_whose_threads_are_all_busy_is_not_stuck(backing: Path, tmp_path
     """Only one that answers nobody is: a slow storage must not get it aborted."""
     (backing / "file").touch()
     with (
-        Storage(backing, tmp_path / "slow", operation_delay="1 ms") as slow,
+        CountingFS(backing, tmp_path / "slow", operation_delay="1 ms") as slow,
         bare(slow.at, tmp_path) as view,
         ThreadPoolExecutor(THREADS + 100) as pool,
     ):

@@ -15,10 +15,10 @@ import pytest
 from mounted import WITHIN, config_of, through
 
 import holdfast
-from holdfast.cluster.messages import ViewReply, ViewRequest
-from holdfast.cluster.peers import Peers
-from holdfast.cluster.storage import Storage
+from holdfast.client.connection import Connection
+from holdfast.client.messages import ViewReply, ViewRequest
 from holdfast.files.mount import control
+from holdfast.testing.countfs import CountingFS
 
 COMMAND = Path(sys.executable).with_name("holdfast")
 
@@ -48,7 +48,7 @@ def change(backing: Path, text: str) -> None:
 
 
 def test_a_stuck_mount_is_named_and_the_others_look_again(
-    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+    backing: Path, storage: CountingFS, cluster: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
     (backing / "file").write_text("old")
     points = [tmp_path / f"m{number}" for number in range(3)]
@@ -77,7 +77,7 @@ def test_a_stuck_mount_is_named_and_the_others_look_again(
 
 
 def test_a_mount_without_a_supervisor_is_told_as_well(
-    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+    backing: Path, storage: CountingFS, cluster: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
     (backing / "file").write_text("old")
     with through(cluster, tmp_path / "mnt", storage.at) as view:
@@ -93,7 +93,7 @@ def test_a_mount_without_a_supervisor_is_told_as_well(
 
 
 def test_the_agent_goes_on_while_a_mount_is_stuck(
-    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+    backing: Path, storage: CountingFS, cluster: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
     (backing / "file").write_text("old")
     with (
@@ -102,13 +102,13 @@ def test_the_agent_goes_on_while_a_mount_is_stuck(
         ThreadPoolExecutor(1) as pool,
         view.stopped(),
     ):
-        peers = Peers(cluster.directory, config_of(cluster))
-        [member] = peers.routing.live
+        connection = Connection(cluster.directory, config_of(cluster))
+        [member] = connection.routing.live
         answered = False
         for _ in range(5):  # a busy machine may need several
             refreshed = pool.submit(job.files(storage.at).refresh)
             time.sleep(0.2)  # so that the agent has heard of it: it answers in that order
-            answer = peers.client.call(
+            answer = connection.client.call(
                 member.socket, "agent", "view", msgspec.msgpack.encode(ViewRequest()), WITHIN
             )
             assert msgspec.msgpack.decode(answer, type=ViewReply).entries
@@ -117,4 +117,4 @@ def test_the_agent_goes_on_while_a_mount_is_stuck(
             if answered:
                 break
         assert answered, "the agent waited for a mount"
-        peers.client.close()
+        connection.client.close()

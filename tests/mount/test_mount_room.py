@@ -9,10 +9,10 @@ import pytest
 from mounted import SETTINGS, WITHIN, View, through
 
 import holdfast
-from holdfast.cluster.contacts import Contacts
-from holdfast.cluster.storage import Storage
-from holdfast.cluster.survey import survey
+from holdfast.client.contacts import Contacts
+from holdfast.client.survey import survey
 from holdfast.errors import Full
+from holdfast.testing.countfs import CountingFS
 
 MIB = 1 << 20
 #: As native/mount/mount.cpp has it.
@@ -31,7 +31,7 @@ def held(view: View) -> int:
 
 
 def test_copies_that_nobody_keeps_are_let_go(
-    backing: Path, storage: Storage, tmp_path: Path
+    backing: Path, storage: CountingFS, tmp_path: Path
 ) -> None:
     """More of a large file than either the agent or the mount has room for."""
     size = ROOM + 64 * MIB
@@ -51,7 +51,7 @@ def test_copies_that_nobody_keeps_are_let_go(
 
 
 def test_a_part_that_cannot_be_had_is_asked_for_once(
-    backing: Path, storage: Storage, tmp_path: Path
+    backing: Path, storage: CountingFS, tmp_path: Path
 ) -> None:
     """The agent has no room for parts: they are read from the original, piece by piece."""
     content = os.urandom(3 * PART)
@@ -73,7 +73,7 @@ def test_a_part_that_cannot_be_had_is_asked_for_once(
 @pytest.mark.parametrize("spread", [False, True])
 @pytest.mark.parametrize("disk", ["64 MiB", "2 MiB"])
 def test_memory_full_of_objects(
-    backing: Path, storage: Storage, tmp_path: Path, spread: bool, disk: str
+    backing: Path, storage: CountingFS, tmp_path: Path, spread: bool, disk: str
 ) -> None:
     """Files find room on the disk; where that is full, too, each is opened once, and counted."""
     contents = {f"file-{number}": os.urandom(100_000) for number in range(12)}

@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 )
 from mounted import WITHIN, View, bare, map_shared
 
-from holdfast.cluster import mounts
+from holdfast.session import mounts
 
 FIELDS = ("st_mode", "st_ino", "st_nlink", "st_uid", "st_gid", "st_size", "st_mtime_ns")
 

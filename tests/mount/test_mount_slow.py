@@ -10,11 +10,11 @@ from pathlib import Path
 from mounted import WITHIN, through
 
 import holdfast
-from holdfast.cluster.storage import HOST, Storage
+from holdfast.testing.countfs import HOST, CountingFS
 
 
 def test_a_slow_storage_is_read_once_by_all_nodes(
-    backing: Path, storage: Storage, cluster: holdfast.LocalCluster, tmp_path: Path
+    backing: Path, storage: CountingFS, cluster: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
     for name in ("a", "b"):
         (backing / name).mkdir()

@@ -16,7 +16,7 @@ from mounted import View, bare, through
 from support.patience import wait_for
 
 import holdfast
-from holdfast.cluster.storage import HOST, Storage
+from holdfast.testing.countfs import HOST, CountingFS
 
 #: More than the kernel reads ahead, so that much of it is read after the change.
 SIZE = 12 << 20
@@ -82,7 +82,7 @@ def test_a_file_that_changes_while_it_is_read(view: View, change: object, refres
 @pytest.mark.parametrize("change", [replace, overwrite, shorten, Path.unlink])
 def test_a_large_file_that_changes_while_it_comes_in_parts(
     backing: Path,
-    storage: Storage,
+    storage: CountingFS,
     in_parts: holdfast.LocalCluster,
     tmp_path: Path,
     change: Callable[[Path], object],
@@ -111,7 +111,7 @@ def test_a_large_file_that_changes_while_it_comes_in_parts(
 
 
 def test_versions_of_a_large_file_are_never_mixed(
-    backing: Path, storage: Storage, in_parts: holdfast.LocalCluster, tmp_path: Path
+    backing: Path, storage: CountingFS, in_parts: holdfast.LocalCluster, tmp_path: Path
 ) -> None:
     """It is replaced and deleted all the time while both nodes read it."""
     versions = [bytes([number]) * SIZE for number in range(4)]
@@ -216,7 +216,7 @@ def test_refresh_finds_what_is_new_and_what_is_gone(view: View) -> None:
 
 
 def test_a_storage_that_fails_gives_its_errors(
-    backing: Path, storage: Storage, tmp_path: Path
+    backing: Path, storage: CountingFS, tmp_path: Path
 ) -> None:
     (backing / "d").mkdir()
     (backing / "file").write_bytes(OLD)
@@ -239,7 +239,7 @@ def test_a_storage_that_fails_gives_its_errors(
 
 
 def test_a_read_that_fails_in_the_middle_is_no_short_file(
-    backing: Path, storage: Storage, tmp_path: Path
+    backing: Path, storage: CountingFS, tmp_path: Path
 ) -> None:
     (backing / "file").write_bytes(OLD)
     with bare(storage.at, tmp_path) as view:

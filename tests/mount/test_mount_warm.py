@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mounted import WITHIN, View, bare, fill
 
-from holdfast.cluster.storage import Storage
+from holdfast.testing.countfs import CountingFS
 
 #: A process of its own, so that one that hangs can be ended.
 _WARM = """
@@ -60,7 +60,7 @@ def test_a_warm_access_does_not_reach_user_space(view: View) -> None:
 
 
 def test_a_name_that_is_not_in_a_listing_is_missing_without_asking(
-    backing: Path, storage: Storage, tmp_path: Path
+    backing: Path, storage: CountingFS, tmp_path: Path
 ) -> None:
     fill(backing)
     with bare(storage.at, tmp_path) as view:
@@ -72,7 +72,7 @@ def test_a_name_that_is_not_in_a_listing_is_missing_without_asking(
         assert storage.total().lookups == storage.total().listings == 0
 
 
-def test_the_storage_is_asked_once(backing: Path, storage: Storage, tmp_path: Path) -> None:
+def test_the_storage_is_asked_once(backing: Path, storage: CountingFS, tmp_path: Path) -> None:
     fill(backing)
     with bare(storage.at, tmp_path) as view:
         readers = [

@@ -9,8 +9,8 @@ import pytest
 from preloaded import SETTINGS, Shell
 
 import holdfast
-from holdfast.cluster import storage as storages
-from holdfast.cluster.storage import Storage
+from holdfast.testing import countfs as storages
+from holdfast.testing.countfs import CountingFS
 
 
 @pytest.fixture(autouse=True)
@@ -25,13 +25,13 @@ def nodes() -> int:
 
 
 @pytest.fixture
-def cluster(storage: Storage, nodes: int) -> Iterator[holdfast.LocalCluster]:
+def cluster(storage: CountingFS, nodes: int) -> Iterator[holdfast.LocalCluster]:
     """Two agents in front of it: half of the files come from the other node."""
     with holdfast.local_cluster(nodes=nodes, storage=storage, **SETTINGS) as agents:
         yield agents
 
 
 @pytest.fixture
-def shell(cluster: holdfast.LocalCluster, storage: Storage, tmp_path: Path) -> Shell:
+def shell(cluster: holdfast.LocalCluster, storage: CountingFS, tmp_path: Path) -> Shell:
     """Programs on node 0."""
     return Shell(cluster, storage, tmp_path / "work")

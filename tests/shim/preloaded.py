@@ -13,9 +13,9 @@ from typing import NamedTuple
 import msgspec
 
 import holdfast
-from holdfast.cluster.storage import Storage
 from holdfast.config import load
 from holdfast.files import shim
+from holdfast.testing.countfs import CountingFS
 
 SETTINGS = {
     "probe_period": "0.1 s",
@@ -41,7 +41,7 @@ class Shell:
     """Runs commands on a node, each in the directory `work`, which is empty before."""
 
     def __init__(
-        self, cluster: holdfast.LocalCluster, storage: Storage, work: Path, node: int = 0
+        self, cluster: holdfast.LocalCluster, storage: CountingFS, work: Path, node: int = 0
     ) -> None:
         self.cluster, self.storage, self.work, self.node = cluster, storage, work, node
         self.root = storage.at

@@ -9,9 +9,9 @@ import pytest
 from preloaded import Shell
 
 import holdfast
-from holdfast.cluster.contacts import Contacts
-from holdfast.cluster.storage import Storage
-from holdfast.cluster.survey import survey
+from holdfast.client.contacts import Contacts
+from holdfast.client.survey import survey
+from holdfast.testing.countfs import CountingFS
 
 NAMES = [f"d{n % 2}/{n}" for n in range(12)]
 
@@ -25,7 +25,7 @@ def backing(backing: Path) -> Path:
 
 
 @pytest.fixture
-def other(cluster: holdfast.LocalCluster, storage: Storage, tmp_path: Path) -> Shell:
+def other(cluster: holdfast.LocalCluster, storage: CountingFS, tmp_path: Path) -> Shell:
     """Programs on the other node."""
     return Shell(cluster, storage, tmp_path / "other", node=1)
 
@@ -37,7 +37,7 @@ def read_all(shell: Shell) -> dict[str, str]:
 
 
 def test_a_path_that_is_written_leaves_every_node_until_refreshed(
-    shell: Shell, other: Shell, storage: Storage
+    shell: Shell, other: Shell, storage: CountingFS
 ) -> None:
     shell.warm()
     before = read_all(other)
@@ -61,7 +61,7 @@ def test_a_path_that_is_written_leaves_every_node_until_refreshed(
 
 
 def test_a_directory_that_is_renamed_takes_all_below_along(
-    shell: Shell, other: Shell, storage: Storage
+    shell: Shell, other: Shell, storage: CountingFS
 ) -> None:
     shell.warm()
     assert shell.shimmed("mv $ROOT/d0 $ROOT/d2 && mv $ROOT/d1 $ROOT/d0").code == 0
@@ -73,7 +73,7 @@ def test_a_directory_that_is_renamed_takes_all_below_along(
 
 
 def test_a_temporary_file_puts_nothing_else_in_its_directory_out(
-    shell: Shell, other: Shell, storage: Storage
+    shell: Shell, other: Shell, storage: CountingFS
 ) -> None:
     shell.warm()
     before = read_all(other)
@@ -100,7 +100,7 @@ def test_a_name_that_leads_into_the_root_counts_as_the_file_itself(
 
 
 def test_other_names_of_a_file_leave_with_it(
-    shell: Shell, other: Shell, backing: Path, storage: Storage
+    shell: Shell, other: Shell, backing: Path, storage: CountingFS
 ) -> None:
     (backing / "hard").hardlink_to(backing / NAMES[0])
     (backing / "soft").symlink_to(NAMES[0])
@@ -124,7 +124,7 @@ def test_other_names_of_a_file_leave_with_it(
     assert other.shimmed(both).output == changed
 
 
-def test_a_node_that_starts_later_knows_what_left(shell: Shell, storage: Storage) -> None:
+def test_a_node_that_starts_later_knows_what_left(shell: Shell, storage: CountingFS) -> None:
     shell.warm()
     for name in NAMES:
         assert shell.shimmed(f"echo second > $ROOT/{name}").code == 0
@@ -162,7 +162,7 @@ def agreed(shell: Shell, most: int) -> bool:
 
 
 def test_what_a_refresh_has_undone_never_returns_from_a_node_that_did_not_hear(
-    shell: Shell, other: Shell, storage: Storage
+    shell: Shell, other: Shell, storage: CountingFS
 ) -> None:
     shell.warm()
     before = read_all(other)

@@ -11,8 +11,8 @@ from preloaded import WITHIN, Shell
 
 import holdfast
 from holdfast import errors
-from holdfast.cluster.storage import Storage
 from holdfast.files.reader import POLICIES
+from holdfast.testing.countfs import CountingFS
 
 NAMES = [f"{number:02}" for number in range(30)]
 VICTIM = 2
@@ -47,7 +47,7 @@ def readers(job: holdfast.Job, shell: Shell, policy: str) -> dict[str, Callable[
 
 
 def test_an_epoch_after_a_death_costs_the_same_whichever_way_files_are_read(
-    shell: Shell, storage: Storage
+    shell: Shell, storage: CountingFS
 ) -> None:
     with shell.cluster.connect() as job:
         files = job.files(shell.root)

@@ -12,20 +12,20 @@ from preloaded import WITHIN, Shell
 
 import holdfast
 from holdfast import _core
-from holdfast.cluster.storage import Storage
+from holdfast.testing.countfs import CountingFS
 
 SIZE = 2 << 20
 WAYS = ("read", "read into", "open", "shim")
 
 
 @pytest.fixture
-def storage(tmp_path: Path, backing: Path, nodes: int) -> Iterator[Storage]:
+def storage(tmp_path: Path, backing: Path, nodes: int) -> Iterator[CountingFS]:
     """So slow that a file can be rewritten while it is read."""
-    with Storage(backing, tmp_path / "shared", nodes=nodes, bandwidth="16 MB/s") as shown:
+    with CountingFS(backing, tmp_path / "shared", nodes=nodes, bandwidth="16 MB/s") as shown:
         yield shown
 
 
-def name_for(way: str, owner: int, storage: Storage) -> str:
+def name_for(way: str, owner: int, storage: CountingFS) -> str:
     """Return the name of a file that belongs to one of the two nodes."""
     ring = _core.Ring(["node-0", "node-1"])
     names = (f"{way}, {owner}, {number}" for number in range(100))
@@ -37,7 +37,7 @@ def name_for(way: str, owner: int, storage: Storage) -> str:
 
 
 def test_no_way_of_reading_gives_a_mixture_of_both(
-    cluster: holdfast.LocalCluster, storage: Storage, backing: Path, tmp_path: Path
+    cluster: holdfast.LocalCluster, storage: CountingFS, backing: Path, tmp_path: Path
 ) -> None:
     names = {name_for(way, owner, storage): way for way in WAYS for owner in (0, 1)}
     for name in names:
@@ -80,7 +80,7 @@ def test_no_way_of_reading_gives_a_mixture_of_both(
     assert {name for name in names if seen[name] not in ((SIZE, 0), (0, SIZE))} == set()
 
 
-def rewrite_each(storage: Storage, backing: Path, names: set[str]) -> set[str]:
+def rewrite_each(storage: CountingFS, backing: Path, names: set[str]) -> set[str]:
     """Rewrite each file as soon as some of it was read; return those of which not all was."""
     in_the_middle = set()
     end = time.monotonic() + WITHIN

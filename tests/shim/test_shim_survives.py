@@ -17,12 +17,12 @@ import pytest
 from preloaded import SETTINGS, WITHIN, Shell
 
 import holdfast
-from holdfast.cluster import session as sessions
-from holdfast.cluster.contacts import Contacts
-from holdfast.cluster.storage import Storage
-from holdfast.cluster.survey import survey
+from holdfast.client.contacts import Contacts
+from holdfast.client.survey import survey
 from holdfast.config import load
 from holdfast.files import shim
+from holdfast.session import session as sessions
+from holdfast.testing.countfs import CountingFS
 
 FILES = 40
 
@@ -604,7 +604,7 @@ def test_a_file_that_takes_several_deadlines_to_come_is_read_once_from_the_stora
         (backing / str(number)).write_bytes(random.Random(number).randbytes(2_000_000))
     settings = {**SETTINGS, "deadline": "0.5 s", "file_deadline": "0.3 s"}
     with (
-        Storage(backing, tmp_path / "at", nodes=2, bandwidth="2 MB/s") as storage,
+        CountingFS(backing, tmp_path / "at", nodes=2, bandwidth="2 MB/s") as storage,
         holdfast.local_cluster(nodes=2, storage=storage, **settings) as cluster,
     ):
         shell = Shell(cluster, storage, tmp_path / "work")

@@ -9,7 +9,7 @@ import pytest
 from preloaded import Shell
 
 import holdfast
-from holdfast.cluster.storage import Storage
+from holdfast.testing.countfs import CountingFS
 
 #: Made in a directory of its own, by a name: how, what is read there, and what is changed.
 WAYS = {
@@ -72,7 +72,7 @@ def read(shell: Shell, names: list[str]) -> dict[str, str]:
 
 def check(
     shells: tuple[Shell, Shell],
-    storage: Storage,
+    storage: CountingFS,
     names: list[str],
     ways: dict[str, tuple[str, str, str]],
 ) -> None:
@@ -96,20 +96,20 @@ def check(
 
 @pytest.fixture
 def shells(
-    cluster: holdfast.LocalCluster, storage: Storage, shell: Shell, tmp_path: Path
+    cluster: holdfast.LocalCluster, storage: CountingFS, shell: Shell, tmp_path: Path
 ) -> tuple[Shell, Shell]:
     """Programs on the node of the change, and on another."""
     return shell, Shell(cluster, storage, tmp_path / "other", node=1)
 
 
 def test_what_leads_to_a_file_changes(
-    shells: tuple[Shell, Shell], backing: Path, storage: Storage
+    shells: tuple[Shell, Shell], backing: Path, storage: CountingFS
 ) -> None:
     make(backing, shells[0], WAYS)
     check(shells, storage, [f"{name}/{file}" for name, (_, file, _) in WAYS.items()], WAYS)
 
 
-def test_a_root_changes(shells: tuple[Shell, Shell], backing: Path, storage: Storage) -> None:
+def test_a_root_changes(shells: tuple[Shell, Shell], backing: Path, storage: CountingFS) -> None:
     make(backing, shells[0], ROOTS)
     names = [f"{name}/{root}" for name, (_, root, _) in ROOTS.items()]
     for shell in shells:
@@ -118,7 +118,7 @@ def test_a_root_changes(shells: tuple[Shell, Shell], backing: Path, storage: Sto
 
 
 def test_a_directory_that_is_a_root_under_two_names(
-    shells: tuple[Shell, Shell], backing: Path, storage: Storage
+    shells: tuple[Shell, Shell], backing: Path, storage: CountingFS
 ) -> None:
     """Each reader knows one of the names, and whoever changes it both."""
     ways = {"one": ("ln -s . data", "", "mv real old && mv other real")}
@@ -140,7 +140,7 @@ def test_a_directory_that_is_a_root_under_two_names(
 
 
 def test_what_hides_nothing_leaves_other_files_cached(
-    shells: tuple[Shell, Shell], backing: Path, storage: Storage
+    shells: tuple[Shell, Shell], backing: Path, storage: CountingFS
 ) -> None:
     """Directories and files that come and go, also while links lead to files elsewhere."""
     ways = {"one": ("ln -s real link", "link/f", "")}
@@ -160,7 +160,7 @@ done
 
 
 def test_what_cannot_succeed_takes_nothing_out_of_the_cache(
-    shells: tuple[Shell, Shell], backing: Path, storage: Storage
+    shells: tuple[Shell, Shell], backing: Path, storage: CountingFS
 ) -> None:
     """`mv` and `ln` first try whether what they are given is a name, and not a directory."""
     ways = {"one": ("true", "real/f", "")}
@@ -179,7 +179,7 @@ ln -s nowhere $ROOT; rmdir $ROOT $ROOT/one; rm $ROOT/one/real; exit 0
 
 
 def test_a_link_to_a_root_is_switched_under_a_program(
-    shells: tuple[Shell, Shell], backing: Path, storage: Storage
+    shells: tuple[Shell, Shell], backing: Path, storage: CountingFS
 ) -> None:
     """It goes on to see what it calls by another name than the root's."""
     make(backing, shells[0], {"one": ("ln -s real cur", "cur/f", "")})

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.cluster.routing import Routing
+from holdfast.client.routing import Routing
 from holdfast.errors import (
     Damaged,
     DeadlineMissed,

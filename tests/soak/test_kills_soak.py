@@ -14,7 +14,7 @@ import pytest
 from pauses import Pauses
 
 import holdfast
-from holdfast.cluster.events import line
+from holdfast.client.events import line
 
 NODES = 4
 FILES, SIZE = 200, 102_400

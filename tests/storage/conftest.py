@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from showing import Show
 
-from holdfast.cluster import mounts, storage
-from holdfast.cluster.storage import Storage
+from holdfast.session import mounts
+from holdfast.testing import countfs
+from holdfast.testing.countfs import CountingFS
 
 
 @pytest.fixture(autouse=True)
 def _no_mount_is_left() -> Iterator[None]:
-    if reason := storage.why_not():
+    if reason := countfs.why_not():
         pytest.skip(reason)
     yield
     # Only below the directory of these tests: those of others come and go meanwhile.
@@ -33,8 +34,8 @@ def show(tmp_path: Path, backing: Path) -> Iterator[Show]:
     """Make a storage of `backing` that ends with the test."""
     with ExitStack() as stack:
 
-        def make(**options: Any) -> Storage:
-            return stack.enter_context(Storage(backing, tmp_path / "shared", **options))
+        def make(**options: Any) -> CountingFS:
+            return stack.enter_context(CountingFS(backing, tmp_path / "shared", **options))
 
         yield make
 

@@ -6,10 +6,10 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from holdfast.cluster.storage import Storage
+from holdfast.testing.countfs import CountingFS
 
 #: Makes a storage with these options that ends with the test.
-Show = Callable[..., Storage]
+Show = Callable[..., CountingFS]
 
 
 @contextmanager

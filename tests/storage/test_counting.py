@@ -12,9 +12,9 @@ from showing import Show
 
 import holdfast
 from holdfast import errors
-from holdfast.cluster import networks
-from holdfast.cluster.networks import Networks
-from holdfast.cluster.storage import HOST, Counts, Storage
+from holdfast.launch import networks
+from holdfast.launch.networks import Networks
+from holdfast.testing.countfs import HOST, CountingFS, Counts
 
 
 def test_every_open_is_counted_under_its_path(backing: Path, show: Show) -> None:
@@ -112,7 +112,7 @@ def test_many_paths_are_counted(backing: Path, show: Show) -> None:
     assert storage.opens() == dict.fromkeys(names, 1)
 
 
-def cat(storage: Storage, node: int, path: str) -> bytes:
+def cat(storage: CountingFS, node: int, path: str) -> bytes:
     command = [*storage.under(node), "cat", str(storage.at / path)]
     return subprocess.run(command, capture_output=True, check=True, timeout=30).stdout
 

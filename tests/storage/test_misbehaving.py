@@ -14,13 +14,13 @@ import pytest
 from showing import Show, running
 
 from holdfast import errors
-from holdfast.cluster.storage import Storage
+from holdfast.testing.countfs import CountingFS
 
 #: Against hangs only.
 LONG = 30.0
 
 
-def wait_for_opens(storage: Storage, count: int) -> None:
+def wait_for_opens(storage: CountingFS, count: int) -> None:
     end = time.monotonic() + LONG
     while storage.total().opens < count:
         assert time.monotonic() < end

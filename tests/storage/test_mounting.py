@@ -15,8 +15,9 @@ import pytest
 from showing import Show, running
 
 from holdfast import errors
-from holdfast.cluster import mounts, storage
-from holdfast.cluster.storage import Storage
+from holdfast.session import mounts
+from holdfast.testing import countfs
+from holdfast.testing.countfs import CountingFS
 
 LONG = 30.0
 
@@ -28,7 +29,7 @@ def points() -> list[Path]:
 def test_it_is_gone_after_the_block_and_what_was_written_is_there(
     tmp_path: Path, backing: Path
 ) -> None:
-    with Storage(backing, tmp_path / "a b\\c", nodes=2) as made:
+    with CountingFS(backing, tmp_path / "a b\\c", nodes=2) as made:
         assert made.at in points()
         assert len([pid for _, pid in mounts.existing() if pid == made.pid]) == 3
         (made.at / "file").write_bytes(b"kept")
@@ -41,7 +42,7 @@ def test_it_is_gone_after_the_block_and_what_was_written_is_there(
 
 def test_it_can_lie_over_what_it_shows(backing: Path) -> None:
     (backing / "file").write_bytes(b"below")
-    with Storage(backing, backing) as made:
+    with CountingFS(backing, backing) as made:
         assert (backing / "file").read_bytes() == b"below"
         assert made.opens() == {"file": 1}
     assert os.listdir(backing) == ["file"]
@@ -52,7 +53,7 @@ def test_it_ends_under_open_files(backing: Path, tmp_path: Path) -> None:
     code = "import sys; open(sys.argv[1], 'rb').read()"
     command = [sys.executable, "-c", code, str(tmp_path / "shared" / "file")]
     with ExitStack() as stack:
-        with Storage(backing, tmp_path / "shared") as made:
+        with CountingFS(backing, tmp_path / "shared") as made:
             made.hang("file", "read")
             file = stack.enter_context((made.at / "file").open("rb"))
             reader = stack.enter_context(running(command))
@@ -88,7 +89,7 @@ def test_a_stopped_process_is_ended(
 ) -> None:
     made = show()
     os.kill(made.pid, signal.SIGSTOP)
-    monkeypatch.setattr(storage, "_PATIENCE", 0.2)
+    monkeypatch.setattr(countfs, "_WITHIN", 0.2)
     assert made._socket is not None
     made._socket.settimeout(0.2)
     with pytest.raises(errors.DeadlineMissed, match=r"did not answer in 0\.2 s"):
@@ -99,8 +100,8 @@ def test_a_stopped_process_is_ended(
 
 OWNER = (
     "import os, signal, sys\n"
-    "from holdfast.cluster.storage import Storage\n"
-    "made = Storage(sys.argv[1], sys.argv[2], nodes=1)\n"
+    "from holdfast.testing.countfs import CountingFS\n"
+    "made = CountingFS(sys.argv[1], sys.argv[2], nodes=1)\n"
     "for pid in ([made.pid] if sys.argv[3] == 'both' else []) + [os.getpid()]:\n"
     "    os.kill(pid, signal.SIGKILL)\n"
 )
@@ -137,7 +138,7 @@ def test_what_both_left_that_were_killed_is_removed_by_the_next(
     own_and_die(backing, tmp_path / "shared", "both")
     assert tmp_path / "shared" in points()
     assert len(private_points()) == 1
-    with Storage(backing, tmp_path / "shared") as made:
+    with CountingFS(backing, tmp_path / "shared") as made:
         assert points().count(made.at) == 1
         assert private_points() == []
         assert (made.at / "file").read_bytes() == b"x"
@@ -146,11 +147,11 @@ def test_what_both_left_that_were_killed_is_removed_by_the_next(
 
 def test_storages_of_others_stay(backing: Path, show: Show, tmp_path: Path) -> None:
     first = show()
-    with Storage(backing, tmp_path / "second") as second:
+    with CountingFS(backing, tmp_path / "second") as second:
         assert {first.at, second.at} <= set(points())
     assert first.opens() == {}
     with pytest.raises(errors.BadInput, match=r"something is mounted at .*shared already"):
-        Storage(backing, first.at)
+        CountingFS(backing, first.at)
 
 
 def test_a_storage_inside_what_it_shows_is_refused(
@@ -159,20 +160,20 @@ def test_a_storage_inside_what_it_shows_is_refused(
     (tmp_path / "link").symlink_to(backing)
     for inside in (backing / "shared", tmp_path / "link" / "shared"):
         with pytest.raises(errors.BadInput, match=r"lies below .*backing"):
-            Storage(backing, inside)
+            CountingFS(backing, inside)
     monkeypatch.setattr(tempfile, "tempdir", str(backing))
     with pytest.raises(errors.BadInput, match=r"lies below .*backing"):
-        Storage(backing, tmp_path / "shared", nodes=1)
+        CountingFS(backing, tmp_path / "shared", nodes=1)
     assert os.listdir(backing) == []
 
 
 def test_mistakes_of_mounting_are_said(backing: Path, tmp_path: Path) -> None:
     with pytest.raises(errors.BadInput, match="is no directory; a storage shows one"):
-        Storage(tmp_path / "missing", tmp_path / "shared")
+        CountingFS(tmp_path / "missing", tmp_path / "shared")
     with pytest.raises(errors.HoldfastError, match=r"was not mounted at .*nowhere/shared"):
-        Storage(backing, tmp_path / "nowhere" / "shared", nodes=1)
+        CountingFS(backing, tmp_path / "nowhere" / "shared", nodes=1)
     with pytest.raises(errors.BadInput, match="'fast' is not a rate"):
-        Storage(backing, tmp_path / "shared", bandwidth="fast")
+        CountingFS(backing, tmp_path / "shared", bandwidth="fast")
     assert os.listdir(tmp_path) == ["backing"]
 
 
@@ -182,7 +183,7 @@ def test_who_cannot_mount_is_told_why(
     with monkeypatch.context() as patch:
         patch.setattr(os, "geteuid", lambda: 1000)
         with pytest.raises(errors.Refused, match="needs root"):
-            Storage(backing, tmp_path / "shared")
-    monkeypatch.setattr(storage, "PROGRAM", tmp_path / "missing")
+            CountingFS(backing, tmp_path / "shared")
+    monkeypatch.setattr(countfs, "PROGRAM", tmp_path / "missing")
     with pytest.raises(errors.Refused, match="built without libfuse3; install libfuse3-dev"):
-        Storage(backing, tmp_path / "shared")
+        CountingFS(backing, tmp_path / "shared")

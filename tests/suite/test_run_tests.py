@@ -32,7 +32,7 @@ HEAD = """
 import os, signal, subprocess, sys, time
 import pytest
 from holdfast import errors
-from holdfast.cluster.storage import Opens
+from holdfast.testing.countfs import Opens
 """
 FORGIVEN = """
 def test_deadline(again):

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.cluster.storage import Opens
+from holdfast.testing.countfs import Opens
 
 #: DeadlineMissed is a TimeoutError; Unavailable is none: it may stand for bytes that are gone.
 TIMEOUTS = (TimeoutError, subprocess.TimeoutExpired)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from .. import _core
-from ..cluster.messages import AgentStatus, Doubt, FileStatus, ViewReply, ViewRequest
+from ..client.messages import AgentStatus, Doubt, FileStatus, ViewReply, ViewRequest
 from ..errors import BadInput, HoldfastError
 from ..membership import view
 from .members import Members

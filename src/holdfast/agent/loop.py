@@ -9,15 +9,15 @@ import time
 import msgspec
 
 from .. import _core
-from ..cluster import node
-from ..cluster import session as sessions
-from ..cluster.log import note
-from ..cluster.messages import AgentStatus
-from ..cluster.settings import Orders
+from ..client.messages import AgentStatus
 from ..errors import HoldfastError
 from ..membership.view import Member, gives_way_to
+from ..session import node
+from ..session import session as sessions
+from ..session.orders import Orders
+from ..session.processes import note
 from .control import Control
-from .faults import Faults
+from .fault_points import FaultPoints
 from .members import Members
 from .services import Services, offered
 from .session_watch import SessionWatch
@@ -45,7 +45,7 @@ def serve(core: _core.Agent, orders: Orders, member: Member, directory: str, wak
     control = Control(core, members, story, node.place(orders).log, stop)
     services.register(control)
     services.register(members)
-    services.register(Faults(core))
+    services.register(FaultPoints(core))
     for service in offered(core, member):
         services.register(service)
     poll = select.poll()
@@ -104,7 +104,7 @@ def _offer_metrics(orders: Orders, member: Member, directory: str) -> None:
     from . import metrics  # noqa: PLC0415 - few want it
 
     key = bytes.fromhex(orders.job_key)
-    client = _core.Client(key)
+    client = _core.AgentClient(key)
 
     def text() -> str:
         answer = client.call(member.socket, "agent", "status", b"")

@@ -17,15 +17,14 @@ from typing import NoReturn
 import msgspec
 
 from .. import _core
-from ..cluster import capacity, node
-from ..cluster import session as sessions
-from ..cluster.log import note
-from ..cluster.node import Place
-from ..cluster.processes import process
-from ..cluster.session import AgentFile
-from ..cluster.settings import Orders, Ready
 from ..errors import Busy, HoldfastError
 from ..membership.view import Member
+from ..session import capacity, node
+from ..session import session as sessions
+from ..session.node import Place
+from ..session.orders import Orders, Ready
+from ..session.processes import note, process
+from ..session.session import AgentFile
 
 
 def main() -> None:

@@ -6,10 +6,10 @@ import time
 from typing import Any
 
 from .. import _core
-from ..cluster.events import Event, sentence
-from ..cluster.log import note
+from ..client.events import Event, sentence
 from ..membership import events as swim
 from ..membership.view import Entry, Member, State, View
+from ..session.processes import note
 from .story import Story
 
 #: Of more members that join at once, only the number and the first are told.

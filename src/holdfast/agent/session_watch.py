@@ -11,7 +11,7 @@ import os
 import threading
 import time
 
-from ..cluster import session as sessions
+from ..session import session as sessions
 
 #: How often it looks, in seconds, and how often in a row it must find nothing.
 _LOOK_EVERY, _TIMES = 2.0, 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from ..cluster.events import Event, Kind
+from ..client.events import Event, Kind
 
 #: So many of the last events are kept.
 MOST = 4096

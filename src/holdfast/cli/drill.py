@@ -10,18 +10,18 @@ import msgspec
 import typer
 from rich.console import Console
 
-from ..cluster import background
-from ..cluster import networks as networking
-from ..cluster import session as sessions
-from ..cluster.faults import Faults
-from ..cluster.injector import Injection, Outcome
-from ..cluster.victims import Victims
 from ..config import Config
 from ..errors import BadInput, Damaged, Unavailable
 from ..job import Job
+from ..launch import background
+from ..launch import networks as networking
+from ..session import session as sessions
+from ..testing.faults import Faults
+from ..testing.injector import FaultOutcome, Injection
+from ..testing.victims import Victims
 from ..units import format_size, parse_time
+from .load_generator import LoadGenerator, Requests
 from .output import AsJson, Session, Set, configure, print_json
-from .probing import Probing, Requests
 
 app = typer.Typer(
     help="Inject faults into a running session and report what they cost.", no_args_is_help=True
@@ -41,7 +41,7 @@ _WARM_UP = 0.3
 class DrillReport(msgspec.Struct, frozen=True):
     """What `holdfast drill ... --json` prints; times are in seconds."""
 
-    faults: list[Outcome]
+    faults: list[FaultOutcome]
     agreed_after: float | None  # all agents agree who lives
     whole_after: float | None  # no copy is missing
     unsettled: str  # why not
@@ -161,7 +161,7 @@ class _Drill:
     def run(self, faults: Faults, as_json: bool) -> None:
         """Do it, and print the report."""
         before = self._look()
-        probing = Probing(Job(self._directory, self._config), min(2, self._victims.count))
+        probing = LoadGenerator(Job(self._directory, self._config), min(2, self._victims.count))
         with probing:
             time.sleep(_WARM_UP)
             injection = Injection(faults, self._victims, self._within)

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from ..cluster import session as sessions
-from ..cluster import stories
-from ..cluster.contacts import Contacts
-from ..cluster.events import line
+from ..client import stories
+from ..client.contacts import Contacts
+from ..client.events import line
+from ..session import session as sessions
 from .output import AsJson, Session, Set, configure, print_json_line
 
 

@@ -17,8 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from ..cluster import session as sessions
-from ..cluster.peers import Peers
+from ..client.connection import Connection
 from ..config import Config
 from ..errors import Unavailable
 from ..files import Files, broadcast
@@ -26,6 +25,7 @@ from ..files import refresh as refreshes
 from ..files.mount import control
 from ..files.warm import Warmed
 from ..job import Job
+from ..session import session as sessions
 from ..units import format_size, plural
 from .output import AsJson, Session, Set, configure, print_json, refuse_with
 
@@ -71,10 +71,10 @@ def warm(
 
 
 def _broadcast(config: Config, directory: str, as_json: bool) -> None:
-    peers = Peers(sessions.directory(config), config)
+    connection = Connection(sessions.directory(config), config)
     with _bar(quiet=as_json) as show:
         done = broadcast.broadcast(
-            peers,
+            connection,
             config,
             directory,
             lambda so_far: show(so_far.found, so_far.fetched + so_far.left_out, so_far.bytes),
@@ -109,10 +109,10 @@ def refresh(
     """Let all nodes look again at files that changed on the storage."""
     config = configure(settings, session=session)
     directory = sessions.directory(config)
-    peers = Peers(directory, config)
+    connection = Connection(directory, config)
     # A path says enough: agents know files by their whole names, whatever root was given.
     paths = [control.original(directory, os.path.abspath(path)) for path in paths]
-    done = refreshes.refresh(peers, list(map(os.fsencode, paths)))
+    done = refreshes.refresh(connection, list(map(os.fsencode, paths)))
     if as_json:
         print_json(done)
     else:

@@ -7,14 +7,14 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from ..cluster import background
-from ..cluster import session as sessions
-from ..cluster.contacts import Contacts
-from ..cluster.launchers import LAUNCHERS
+from ..client.contacts import Contacts
 from ..config import Config
 from ..errors import BadInput
 from ..files.mount import control, everywhere
+from ..launch import background
+from ..launch.launchers import LAUNCHERS
 from ..membership.view import Member
+from ..session import session as sessions
 from ..units import plural
 from .output import AsJson, Session, Set, configure, print_json
 

@@ -12,13 +12,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ..cluster import session as sessions
-from ..cluster.contacts import Contacts
-from ..cluster.survey import SessionStatus, survey
+from ..client.contacts import Contacts
+from ..client.survey import SessionStatus, survey
 from ..config import Config
 from ..files.mount import control
 from ..files.mount.control import MountStatus
 from ..membership.view import SPARE
+from ..session import session as sessions
 from ..units import format_size, format_time, plural
 from .output import AsJson, Session, Set, configure, print_json, print_json_line
 

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import msgspec
 
-from ..cluster.contacts import at_once
-from ..cluster.peers import Peers
+from ..client.connection import Connection
+from ..client.contacts import at_once
 from ..config import Config
 from ..errors import HoldfastError
 from ..membership.view import Member
@@ -57,7 +57,7 @@ class Broadcasted(msgspec.Struct, frozen=True):
 
 
 def broadcast(
-    peers: Peers,
+    connection: Connection,
     config: Config,
     directory: Path,
     progress: Callable[[Broadcasted], None] | None = None,
@@ -66,9 +66,9 @@ def broadcast(
     message = msgspec.msgpack.encode(
         Broadcast(paths.root_of(directory), int(config.file_settled * 1e9))
     )
-    peers.refresh()
-    members = list(peers.routing.live)
-    told = at_once(lambda member: _call(peers, member, "broadcast", message), members)
+    connection.refresh()
+    members = list(connection.routing.live)
+    told = at_once(lambda member: _call(connection, member, "broadcast", message), members)
     far = {member.node: Progress() for member, answer in told if answer is not None}
     missed = [member.node for member, answer in told if answer is None]
     since = dict.fromkeys(far, time.monotonic())  # when a node was last seen to come further
@@ -84,7 +84,7 @@ def broadcast(
             if one.node in far and not far[one.node].ended and one.node not in stalled
         ]
         for member, answer in at_once(
-            lambda member: _call(peers, member, "broadcasting", b""), running
+            lambda member: _call(connection, member, "broadcasting", b""), running
         ):
             if answer is None:
                 missed.append(member.node)
@@ -102,10 +102,12 @@ def broadcast(
         time.sleep(_LOOK_EVERY)
 
 
-def _call(peers: Peers, member: Member, method: str, message: bytes) -> bytes | None:
-    address = peers.routing.address(member)
+def _call(connection: Connection, member: Member, method: str, message: bytes) -> bytes | None:
+    address = connection.routing.address(member)
     try:
-        return peers.client.call(address, "files", method, message, deadline=peers.deadline)
+        return connection.client.call(
+            address, "files", method, message, deadline=connection.deadline
+        )
     except HoldfastError:
         return None
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import IO, TYPE_CHECKING, Any, Literal, overload
 
 from .. import _core
-from ..cluster.peers import Peers
+from ..client.connection import Connection
 from ..config import Config
 from ..errors import BadInput
 from . import paths, warm
@@ -39,7 +39,7 @@ class Files:
 
     def __init__(
         self,
-        peers: Peers,
+        connection: Connection,
         config: Config,
         root: Path,
         copies: int,
@@ -51,7 +51,7 @@ class Files:
         if not 1 <= copies <= _core.MOST_ASKED:
             raise BadInput(f"a file has 1 to {_core.MOST_ASKED} copies, not {copies}")
         self._root = paths.root_of(root)
-        self._peers = peers
+        self._connection = connection
         self._policy = POLICIES.index(on_failure)
         self._order = (
             TIERS[config.file_tier],
@@ -60,7 +60,7 @@ class Files:
             config.file_largest or 0,  # 0: a quarter of the owner's tier
             int(config.file_settled * 1e9),
         )
-        self._reader = FileReader(peers, config, on_failure)
+        self._reader = FileReader(connection, config, on_failure)
 
     @property
     def root(self) -> str:
@@ -77,7 +77,7 @@ class Files:
         `path` is relative to the root, or an absolute path below it.
         """
         wanted = paths.below(self._root, path)
-        name, client = paths.spelling(wanted), self._peers.client
+        name, client = paths.spelling(wanted), self._connection.client
         if name is None:
             self._reader.count(shared=1)
             return _read(wanted) if out is None else _read_into(wanted, out)
@@ -114,7 +114,7 @@ class Files:
         if mode not in _MODES:
             raise BadInput(f"mode {mode!r}: files below a root are opened for reading, 'r' or 'rb'")
         wanted = paths.below(self._root, path)
-        name, client = paths.spelling(wanted), self._peers.client
+        name, client = paths.spelling(wanted), self._connection.client
 
         def fetch(number: int | None) -> Part:
             if name is None:
@@ -144,7 +144,7 @@ class Files:
     def stat(self, path: Path) -> os.stat_result:
         """Return what the shared file system says of a file, as its owner last saw it."""
         wanted = paths.below(self._root, path)
-        name, client = paths.spelling(wanted), self._peers.client
+        name, client = paths.spelling(wanted), self._connection.client
         if name is None or name == self._root:
             return os.stat(wanted)
         return self._reader.owner(
@@ -178,7 +178,7 @@ class Files:
         What is there already is not read again, so a warming that was interrupted goes on where it
         was. `progress` is called with the counts so far, now and then.
         """
-        client = self._peers.client
+        client = self._connection.client
 
         def one(name: str) -> int:
             wanted = paths.below(self._root, name)
@@ -202,7 +202,7 @@ class Files:
         on; what has not stays cached.
         """
         prefixes = [paths.below(self._root, name) for name in names] or [self._root]
-        return refresh(self._peers, prefixes)
+        return refresh(self._connection, prefixes)
 
     def stats(self) -> FileStats:
         """Return what this program has read so far, and from where."""

@@ -9,8 +9,8 @@ from typing import TypeVar
 import msgspec
 
 from .. import _core
-from ..cluster.fork_lock import fork_lock
-from ..cluster.peers import Peers
+from ..client.connection import Connection
+from ..client.fork_lock import fork_lock
 from ..config import Config
 from ..errors import Damaged, DeadlineMissed, NotCached, StaleView, TryAgain, Unavailable
 from ..membership.view import Member
@@ -40,8 +40,8 @@ class FileStats(msgspec.Struct):
 class FileReader:
     """Turns to the owner of a file, and elsewhere if it fails. Safe for threads."""
 
-    def __init__(self, peers: Peers, config: Config, on_failure: str) -> None:
-        self._peers = peers
+    def __init__(self, connection: Connection, config: Config, on_failure: str) -> None:
+        self._connection = connection
         self._policy = POLICIES.index(on_failure)
         self._trust = _core.Trust(
             config.file_strikes, config.avoid, config.file_deadline, config.deadline
@@ -70,7 +70,7 @@ class FileReader:
                     break
                 # It sees another owner and has no copy: one of us has old news.
                 stale = True
-                self._peers.merge(member)
+                self._connection.merge(member)
                 walk, members = self._walk(name)
             except TryAgain as error:
                 failure = error
@@ -84,8 +84,8 @@ class FileReader:
     def own_agent(self, name: bytes, ask: Ask[T], source: Callable[[], T]) -> T:
         """Ask the agent of our own node, which asks the owners; else `source`."""
         self._look()
-        routing = self._peers.routing
-        member = next((one for one in routing.live if one.node == self._peers.node), None)
+        routing = self._connection.routing
+        member = next((one for one in routing.live if one.node == self._connection.node), None)
         try:
             if member is not None and self._trusts(member):
                 return self._patiently(member, ask)
@@ -108,7 +108,7 @@ class FileReader:
         left = _MOST_DEADLINES
         while True:
             try:
-                return self._try(member, ask, deadline=self._peers.deadline)
+                return self._try(member, ask, deadline=self._connection.deadline)
             except DeadlineMissed:
                 left -= 1
                 if not left or self._silent(member):
@@ -116,12 +116,12 @@ class FileReader:
 
     def _silent(self, member: Member) -> bool:
         """Whether an agent does not even tell its view; then it is avoided for a while."""
-        self._peers.refresh()
-        return self._peers.routing.avoids(member, time.monotonic())
+        self._connection.refresh()
+        return self._connection.routing.avoids(member, time.monotonic())
 
     def _walk(self, name: bytes) -> tuple[_core.OwnerWalk, Mapping[int, Member]]:
         """Begin to ask the owners of a file; returns the members by number as well."""
-        owners = self._peers.routing.owners
+        owners = self._connection.routing.owners
         return owners.files.walk(_core.FILE_PREFIX + name, self._policy), owners.members
 
     def count(self, **more: int) -> None:
@@ -136,7 +136,7 @@ class FileReader:
             return msgspec.structs.replace(self._stats)
 
     def _lives(self, member: Member) -> bool:
-        return member.number in self._peers.routing.owners.members
+        return member.number in self._connection.routing.owners.members
 
     def _trusts(self, member: Member) -> bool:
         return self._lives(member) and self._trust.trusts(member.number, time.monotonic())
@@ -146,15 +146,15 @@ class FileReader:
     ) -> T:
         start = time.monotonic()
         wait = deadline or self._trust.deadline(member.number)
-        result = ask(self._peers.routing.address(member), wait, stands_in)
+        result = ask(self._connection.routing.address(member), wait, stands_in)
         if not deadline:
             self._trust.answered(member.number, time.monotonic() - start)
-        self.count(**{"local" if member.node == self._peers.node else "remote": 1})
+        self.count(**{"local" if member.node == self._connection.node else "remote": 1})
         return result
 
     def _unavailable(self, walk: _core.OwnerWalk, name: bytes) -> Unavailable:
         error = Unavailable(walk.reason)
-        self._peers.with_story(error, name.decode(errors="backslashreplace"), ())
+        self._connection.with_story(error, name.decode(errors="backslashreplace"), ())
         return error
 
     def _blame(self, member: Member, name: bytes, error: TryAgain) -> None:
@@ -163,7 +163,7 @@ class FileReader:
         self.count(failures=1)
         self._trust.failed(member.number, isinstance(error, DeadlineMissed), time.monotonic())
         cause = f"{type(error).__name__}: {error}"
-        self._peers.doubt(member, name.decode(errors="backslashreplace"), cause)
+        self._connection.doubt(member, name.decode(errors="backslashreplace"), cause)
         self._look_at = 0.0
 
     def _look(self) -> None:
@@ -171,4 +171,4 @@ class FileReader:
         now = time.monotonic()
         if now >= self._look_at:
             self._look_at = now + _LOOK_EVERY
-            self._peers.refresh()
+            self._connection.refresh()

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import msgspec
 
-from ..cluster.contacts import at_once
-from ..cluster.peers import Peers
+from ..client.connection import Connection
+from ..client.contacts import at_once
 from ..errors import BadInput, HoldfastError
 from ..membership.view import Member
 from . import paths
@@ -48,33 +48,33 @@ class Refreshed(msgspec.Struct, frozen=True):
     mounts: list[str] = []  # that did not answer, and may show what was: "NODE:POINT"
 
 
-def refresh(peers: Peers, names: Sequence[bytes]) -> Refreshed:
+def refresh(connection: Connection, names: Sequence[bytes]) -> Refreshed:
     """Let all nodes look again at these paths and all below them; names are absolute."""
     spelled = [name for name in map(paths.spelling, names) if name is not None]
     if len(spelled) < len(names):
         raise BadInput("refresh takes no paths with '..' in them; write them without")
     number = int.from_bytes(os.urandom(8), "big") >> 1
     message = msgspec.msgpack.encode(Refresh(spelled, number))
-    within = peers.deadline + MOUNTS_WITHIN
-    peers.refresh()
+    within = connection.deadline + MOUNTS_WITHIN
+    connection.refresh()
 
     def ask(member: Member, method: str, message: bytes, within: float) -> list[str] | None:
         """Return the mounts of the node that were not reached; None if it was not itself."""
-        address = peers.routing.address(member)
+        address = connection.routing.address(member)
         try:
-            answer = peers.client.call(address, "files", method, message, deadline=within)
+            answer = connection.client.call(address, "files", method, message, deadline=within)
         except HoldfastError:
             return None
         return msgspec.msgpack.decode(answer, type=list[str])
 
-    told = at_once(lambda member: ask(member, "refresh", message, within), peers.routing.live)
+    told = at_once(lambda member: ask(member, "refresh", message, within), connection.routing.live)
     reached = [member for member, stuck in told if stuck is not None]
 
     def by_way_of_others(member: Member) -> list[str] | None:
         """Let others tell a node that we do not reach; perhaps only our own link to it is cut."""
         order = msgspec.msgpack.encode(PassOn(member.address, message, within))
         for other in random.sample(reached, min(len(reached), _MESSENGERS)):
-            stuck = ask(other, "pass_on", order, within + peers.deadline)
+            stuck = ask(other, "pass_on", order, within + connection.deadline)
             if stuck is not None:
                 return stuck
         return None

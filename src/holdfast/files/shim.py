@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .. import _core
-from ..cluster import session as sessions
-from ..cluster.node import own_name
-from ..cluster.session import AgentFile
 from ..config import SHIM_PREFIX, Config
 from ..errors import BadInput, HoldfastError, NoSession
+from ..session import session as sessions
+from ..session.node import own_name
+from ..session.session import AgentFile
 from . import paths
 from .files import TIERS, VALIDATE, OnFailure, Validate, choose
 from .reader import POLICIES

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 import msgspec
 
 from .. import _core
-from ..cluster.peers import Peers
+from ..client.connection import Connection
 from ..errors import BadInput, Damaged, Full, HoldfastError, KeyExists, TryAgain
 from .steps import Doubt, Drop, Look, Merge, ObjectSteps, Put, Refresh, Sleep, Step, Steps, Verify
 
@@ -48,10 +48,10 @@ class Listing(list[ObjectInfo]):
 class Objects:
     """Objects of a job. All methods may be used from several threads at once."""
 
-    def __init__(self, peers: Peers) -> None:
-        self._peers = peers
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
         self._steps = ObjectSteps(
-            peers.routing, time.monotonic, random.Random(), peers.put_retry_for
+            connection.routing, time.monotonic, random.Random(), connection.put_retry_for
         )
 
     def put(
@@ -67,11 +67,13 @@ class Objects:
             raise BadInput(f"there is no tier {tier!r}; use 'memory' or 'disk'")
         if not isinstance(copies, int) or not 1 <= copies <= MAX_COPIES:
             raise BadInput(f"{copies!r} copies; ask for a whole number from 1 to {MAX_COPIES}")
-        client, address = self._peers.client, self._peers.routing.address
+        client, address = self._connection.client, self._connection.routing.address
 
         def put(step: Put) -> None:
             chain = [address(step.chain[0]), *(member.address for member in step.chain[1:])]
-            client.put(chain, step.owners, name, data, _TIERS[tier], deadline=self._peers.deadline)
+            client.put(
+                chain, step.owners, name, data, _TIERS[tier], deadline=self._connection.deadline
+            )
 
         try:
             self._drive(name, self._steps.put(name, copies), put)
@@ -81,7 +83,7 @@ class Objects:
     def get(self, key: str | bytes) -> bytes:
         """Return the bytes of an object."""
         name = encode_key(key)
-        client, deadline = self._peers.client, self._peers.deadline
+        client, deadline = self._connection.client, self._connection.deadline
         return self._find(
             name, lambda at, member: client.get(at, name, member=member, deadline=deadline)
         )
@@ -89,7 +91,7 @@ class Objects:
     def get_into(self, key: str | bytes, out: Buffer) -> int:
         """Receive an object into a writable buffer of at least its size; return its size."""
         name = encode_key(key)
-        client, deadline = self._peers.client, self._peers.deadline
+        client, deadline = self._connection.client, self._connection.deadline
         try:
             return self._find(
                 name,
@@ -101,7 +103,7 @@ class Objects:
     def view(self, key: str | bytes) -> memoryview:
         """Return the bytes of an object read-only, mapped without a copy where they lie here."""
         name = encode_key(key)
-        client, deadline = self._peers.client, self._peers.deadline
+        client, deadline = self._connection.client, self._connection.deadline
         found = self._find(
             name,
             lambda at, member: client.open(at, name, member=member, deadline=deadline),
@@ -119,15 +121,15 @@ class Objects:
     def list(self, prefix: str | bytes = "") -> Listing:
         """List the objects whose keys start with `prefix`, on all nodes that answer."""
         start = _encode(prefix)
-        routing = self._peers.routing
+        routing = self._connection.routing
         found: dict[bytes, _core.ObjectInfo] = {}
         missing = []
         for member in routing.live:
             try:
                 after, more = b"", True
                 while more:
-                    page, more = self._peers.client.list_page(
-                        routing.address(member), start, after, deadline=self._peers.deadline
+                    page, more = self._connection.client.list_page(
+                        routing.address(member), start, after, deadline=self._connection.deadline
                     )
                     objects = (one for one in page if not one.key.startswith(_core.FILE_PREFIX))
                     found.update((info.key, info) for info in objects)
@@ -148,11 +150,11 @@ class Objects:
         them lives; copies elsewhere go as their nodes hear of it.
         """
         name = encode_key(key)
-        client, deadline = self._peers.client, self._peers.deadline
+        client, deadline = self._connection.client, self._connection.deadline
         copies = self.stat(key).copies
 
         def drop(step: Look | Drop) -> int | None:
-            address = self._peers.routing.address(step.member)
+            address = self._connection.routing.address(step.member)
             if isinstance(step, Look):
                 return self._stat(name, address, step.member.number).copies
             client.drop(address, name, step.owners, deadline=deadline)
@@ -161,18 +163,20 @@ class Objects:
         self._drive(name, self._steps.drop(name, copies), drop)
 
     def _stat(self, name: bytes, address: str, member: int) -> _core.ObjectInfo:
-        client, deadline = self._peers.client, self._peers.deadline
+        client, deadline = self._connection.client, self._connection.deadline
         return client.stat(address, name, member=member, deadline=deadline)
 
     def _find(self, name: bytes, ask: Callable[[str, int], T], local_first: bool = False) -> T:
         """Let `ask` try one member after the other: its address, and its number."""
-        address = self._peers.routing.address
+        address = self._connection.routing.address
 
         def act(step: Look | Verify) -> T | None:
             if isinstance(step, Look):
                 return ask(address(step.member), step.member.number)
             with contextlib.suppress(HoldfastError):
-                self._peers.client.verify(address(step.member), name, deadline=self._peers.deadline)
+                self._connection.client.verify(
+                    address(step.member), name, deadline=self._connection.deadline
+                )
             return None
 
         return cast(T, self._drive(name, self._steps.find(name, local_first), act))
@@ -182,8 +186,8 @@ class Objects:
         try:
             return self._walk(steps, act)
         except (KeyExists, TryAgain, Full, Damaged) as error:
-            owners = self._peers.routing.owners.of(name, _TOLD_BY)
-            self._peers.with_story(error, _shown(name), owners)
+            owners = self._connection.routing.owners.of(name, _TOLD_BY)
+            self._connection.with_story(error, _shown(name), owners)
             raise
 
     def _walk(self, steps: Steps, act: Callable[[Any], object]) -> object:
@@ -202,11 +206,11 @@ class Objects:
     def _carry_out(self, step: Step, act: Callable[[Any], object]) -> object:
         match step:
             case Refresh():
-                return self._peers.refresh()
+                return self._connection.refresh()
             case Merge(member):
-                return self._peers.merge(member)
+                return self._connection.merge(member)
             case Doubt(member, key, cause):
-                self._peers.doubt(member, _shown(key), cause)
+                self._connection.doubt(member, _shown(key), cause)
             case Sleep(seconds):
                 time.sleep(seconds)
             case _:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ..cluster.routing import Routing
+from ..client.routing import Routing
 from ..errors import (
     Busy,
     Damaged,

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from .._core import crc32c
-from ..cluster.routing import Routing
+from ..client.routing import Routing
 from ..errors import Damaged, DeadlineMissed, HoldfastError, TryAgain
 from ..membership.view import Entry, Member, State, View
 from ..objects import steps

@@ -13,12 +13,12 @@ from statistics import median
 from time import perf_counter
 
 from ... import config as settings
-from ..._core import Client
-from ...cluster import session as sessions
-from ...cluster.launch import new_recipe
-from ...cluster.launchers import local
-from ...cluster.settings import Orders
-from ...cluster.starting import Started
+from ..._core import AgentClient
+from ...launch.agents import new_recipe
+from ...launch.launchers import local
+from ...launch.starter import Started
+from ...session import session as sessions
+from ...session.orders import Orders
 from ..figures import at_most
 from ..measure import interleave
 from ..programs import on_core, two_cores
@@ -38,7 +38,7 @@ def run() -> Part:
         sessions.make(place, recipe.session, key)
         orders = recipe.orders(here=True, agents=1)
         sizes: list[float] = []
-        client = Client(key)
+        client = AgentClient(key)
 
         def agent() -> float:
             start = perf_counter()

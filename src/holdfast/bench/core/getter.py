@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from ..._core import Client
+from ..._core import AgentClient
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ def _get_by(task: Task) -> Callable[[], object]:
 
         redis = Redis(port=int(task.address))
         return lambda: redis.get(task.key)
-    client, name = Client(bytes.fromhex(task.job_key)), task.key.encode()
+    client, name = AgentClient(bytes.fromhex(task.job_key)), task.key.encode()
     return lambda: client.get(task.address, name)
 
 

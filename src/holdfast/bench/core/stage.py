@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ...cluster import session as sessions
 from ...job import local_cluster
 from ...placement.ring import Ring
+from ...session import session as sessions
 from .. import programs
 from ..figures import Figure
 from ..programs import Pace

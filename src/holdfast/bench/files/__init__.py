@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ...cluster import storage
+from ...testing import countfs
 from ..figures import Report
 from . import calls, epochs, failures, local, remote
 
 
 def run() -> Report:
     """Measure files; takes about four minutes."""
-    if reason := storage.why_not():
+    if reason := countfs.why_not():
         return Report("files", [], invalid=[f"nothing was measured: {reason}"])
     parts = (local, remote, calls, failures, epochs)
     return Report("files", [figure for part in parts for figure in part.run()])

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 
-from ...cluster.storage import Storage
 from ...errors import HoldfastError
 from ...files import Files
 from ...job import LocalCluster, local_cluster
+from ...testing.countfs import CountingFS
 
 FILES, SIZE = 2000, 100_000
 
@@ -46,7 +46,7 @@ class Dataset:
 class Stage:
     """What a benchmark of files works with."""
 
-    def __init__(self, dataset: Dataset, storage: Storage, cluster: LocalCluster) -> None:
+    def __init__(self, dataset: Dataset, storage: CountingFS, cluster: LocalCluster) -> None:
         self.dataset = dataset
         self.storage = storage
         self.cluster = cluster
@@ -60,7 +60,7 @@ def shown(nodes: int, open_delay: str = "0", bandwidth: str = "0") -> Iterator[S
         backing.mkdir()
         dataset = Dataset(backing)
         with (
-            Storage(backing, Path(directory, "shared"), nodes, open_delay, bandwidth) as storage,
+            CountingFS(backing, Path(directory, "shared"), nodes, open_delay, bandwidth) as storage,
             local_cluster(
                 nodes, storage=storage, memory="512 MiB", file_tier="memory", file_settled="0 s"
             ) as cluster,

@@ -9,8 +9,8 @@ from time import perf_counter
 
 import msgspec
 
-from ...cluster.contacts import Contacts
-from ...cluster.survey import NodeStatus, survey
+from ...client.contacts import Contacts
+from ...client.survey import NodeStatus, survey
 from ...files import Files
 from ...job import LocalCluster
 from ..figures import Figure, at_most, exactly

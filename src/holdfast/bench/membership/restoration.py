@@ -10,10 +10,10 @@ from statistics import median
 
 import msgspec
 
-from ...cluster import session as sessions
-from ...cluster.tiers import LARGE
 from ...errors import HoldfastError
 from ...job import Job, LocalCluster, local_cluster
+from ...session import session as sessions
+from ...session.tiers import LARGE
 from .. import programs
 from ..figures import Figure, at_least, at_most, shown
 from .watch import Watch, wait_for

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from ..._core import Client
-from ...cluster import session as sessions
-from ...cluster.messages import AgentStatus, ViewReply, ViewRequest
+from ..._core import AgentClient
+from ...client.messages import AgentStatus, ViewReply, ViewRequest
 from ...errors import DeadlineMissed
 from ...job import LocalCluster
 from ...membership.view import Member, State, View
+from ...session import session as sessions
 
 _PAUSE = 0.005
 
@@ -21,7 +21,7 @@ class Watch:
     """Asks agents, over their sockets, what they believe."""
 
     def __init__(self, cluster: LocalCluster) -> None:
-        self._client = Client(sessions.read_key(cluster.directory))
+        self._client = AgentClient(sessions.read_key(cluster.directory))
         self.members = sorted(
             (agent.member for agent in sessions.agents(cluster.directory)),
             key=lambda member: int(member.node.removeprefix("node-")),

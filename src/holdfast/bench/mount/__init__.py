@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...cluster import storage
+from ...testing import countfs
 from ..core.stage import Part
 from ..figures import Report
 from . import cold, hops, imports, memory, simulated, storm, warm
@@ -14,7 +14,7 @@ _PARTS = (warm, imports, cold, hops, memory, simulated, storm)
 
 def run(sizes: Sizes | None = None) -> Report:
     """Measure the mount; takes about ten minutes."""
-    if reason := storage.why_not():
+    if reason := countfs.why_not():
         return Report("mount", [], invalid=[f"nothing was measured: {reason}"])
     chosen = sizes or Sizes()
     parts: list[Part] = [part.run(chosen) for part in _PARTS]

@@ -17,11 +17,11 @@ from statistics import median
 from time import perf_counter
 
 from ... import _core
-from ...cluster import session as sessions
 from ...errors import HoldfastError
 from ...job import LocalCluster, local_cluster
 from ...placement.ring import Ring
 from ...placement.tree import Trees
+from ...session import session as sessions
 from ...units import format_size
 from .. import programs
 from ..core.stage import Part
@@ -41,7 +41,7 @@ _DEADLINE = 30.0
 class _Trips:
     """Files that are asked for once, at the depth that is wanted."""
 
-    def __init__(self, cluster: LocalCluster, root: Path, client: _core.Client) -> None:
+    def __init__(self, cluster: LocalCluster, root: Path, client: _core.AgentClient) -> None:
         self._addresses = {node.name: node.member.socket for node in cluster.nodes}
         self._root, self._client = root, client
         ring = Ring(list(self._addresses), cluster.config.virtual_nodes)
@@ -96,7 +96,7 @@ def run(sizes: Sizes) -> Part:
         )
         for node in cluster.nodes:
             programs.pin(node.pid, core)
-        client = _core.Client(sessions.read_key(cluster.directory))
+        client = _core.AgentClient(sessions.read_key(cluster.directory))
         stack.callback(client.close)
         trips = _Trips(cluster, root, client)
         trips.warm_up(min(_WARM_UP, 10 * sizes.trips))

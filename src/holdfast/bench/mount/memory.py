@@ -7,10 +7,10 @@ import re
 import sys
 from pathlib import Path
 
-from ...cluster.contacts import Contacts
-from ...cluster.survey import survey
-from ...cluster.tiers import Tiers
+from ...client.contacts import Contacts
+from ...client.survey import survey
 from ...job import LocalCluster
+from ...session.tiers import Tiers
 from ..core.stage import Part
 from ..figures import at_most, shown
 from .stage import Sizes, importing, interpreter, lacking, timed

@@ -14,10 +14,10 @@ from time import perf_counter
 
 import msgspec
 
-from ...cluster.storage import Storage
 from ...errors import HoldfastError
 from ...files.mount import control, table
 from ...job import LocalCluster, local_cluster
+from ...testing.countfs import CountingFS
 from .. import programs
 
 _TIMEOUT = 900.0
@@ -89,7 +89,7 @@ class Mounted:
 
 @contextmanager
 def mounted(
-    root: str | Path, agents: int = 1, storage: Storage | None = None, **settings: str | int
+    root: str | Path, agents: int = 1, storage: CountingFS | None = None, **settings: str | int
 ) -> Iterator[Mounted]:
     """Start agents, and for each a mount of `root`; its programs see `root` as everybody does."""
     chosen: dict[str, str | int] = {"memory": "2 GiB", "file_settled": "0 s", **settings}

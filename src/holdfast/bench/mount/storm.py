@@ -12,8 +12,8 @@ from time import perf_counter
 
 import msgspec
 
-from ...cluster.storage import Counts, Storage
 from ...errors import HoldfastError
+from ...testing.countfs import CountingFS, Counts
 from ..core.stage import Part
 from ..figures import at_most, shown
 from .stage import Sizes, importing, interpreter, lacking
@@ -58,7 +58,7 @@ def _storm(sizes: Sizes, agents: int, processes: int) -> Storm:
     with tempfile.TemporaryDirectory(prefix="hf") as directory:
         at = Path(directory, "shared").resolve()
         with (
-            Storage(sys.prefix, at, agents, operation_delay=sizes.operation) as storage,
+            CountingFS(sys.prefix, at, agents, operation_delay=sizes.operation) as storage,
             mounts(at, agents, storage) as mounted,
         ):
             commands = [
@@ -68,7 +68,7 @@ def _storm(sizes: Sizes, agents: int, processes: int) -> Storm:
             return watched(storage, [command for command in commands for _ in range(processes)])
 
 
-def watched(storage: Storage, commands: Sequence[Sequence[str]]) -> Storm:
+def watched(storage: CountingFS, commands: Sequence[Sequence[str]]) -> Storm:
     """Run commands at once, all of which must succeed, and see what they cost the storage."""
     storage.reset()
     start = perf_counter()

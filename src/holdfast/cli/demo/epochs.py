@@ -13,13 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-from ...cluster.contacts import Contacts
-from ...cluster.storage import Storage
-from ...cluster.survey import survey
+from ...client.contacts import Contacts
+from ...client.survey import survey
 from ...errors import HoldfastError
 from ...files import Files
 from ...files.files import OnFailure
 from ...job import LocalCluster, local_cluster
+from ...testing.countfs import CountingFS
 
 NODES = 4
 VICTIM = 2
@@ -69,18 +69,18 @@ class Dataset:
 
 
 @contextmanager
-def shown() -> Iterator[tuple[Dataset, Storage]]:
+def shown() -> Iterator[tuple[Dataset, CountingFS]]:
     """Show a data set on a storage that is slow to open files."""
     with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as directory:
         backing = Path(directory, "backing")
         backing.mkdir()
         dataset = Dataset(backing)
-        with Storage(backing, Path(directory, "shared"), NODES, OPEN_DELAY) as storage:
+        with CountingFS(backing, Path(directory, "shared"), NODES, OPEN_DELAY) as storage:
             yield dataset, storage
 
 
 def run(
-    way: Way, dataset: Dataset, storage: Storage, tell: Callable[[int, int], None]
+    way: Way, dataset: Dataset, storage: CountingFS, tell: Callable[[int, int], None]
 ) -> list[Epoch]:
     """Read all epochs; `tell` is told the epoch and how many files were read in it."""
     # A death is to be seen, not a busy machine: only a broken connection makes an owner fail.

@@ -13,9 +13,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from ...cluster import storage as storages
-from ...cluster.storage import Storage
 from ...errors import HoldfastError
+from ...testing import countfs as storages
+from ...testing.countfs import CountingFS
 from ...units import format_size
 from ..plan import show
 from . import epochs
@@ -38,7 +38,7 @@ def why_not() -> str:
         with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as directory:
             backing = Path(directory, "backing")
             backing.mkdir()
-            with Storage(backing, Path(directory, "shared"), nodes=1) as storage:
+            with CountingFS(backing, Path(directory, "shared"), nodes=1) as storage:
                 subprocess.run([*storage.under(0), "true"], check=True, capture_output=True)
     except (HoldfastError, subprocess.CalledProcessError):
         return "file systems cannot be mounted here"

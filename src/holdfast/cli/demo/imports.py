@@ -17,8 +17,8 @@ from rich.text import Text
 
 from ...bench.mount.stage import mounted
 from ...bench.mount.storm import Storm, operations, watched
-from ...cluster.storage import Storage
 from ...errors import HoldfastError
+from ...testing.countfs import CountingFS
 from ...units import format_time
 from ..plan import show
 
@@ -89,8 +89,8 @@ def _row(backing: Path, at: Path, nodes: int) -> Row:
 
 
 @contextmanager
-def _shown(backing: Path, at: Path, nodes: int) -> Iterator[Storage]:
-    with Storage(backing, at.resolve(), nodes, operation_delay=OPERATION) as shown:
+def _shown(backing: Path, at: Path, nodes: int) -> Iterator[CountingFS]:
+    with CountingFS(backing, at.resolve(), nodes, operation_delay=OPERATION) as shown:
         yield shown
 
 

@@ -23,13 +23,13 @@ from pathlib import Path
 
 import msgspec
 
-from ...cluster import mounts, processes
-from ...cluster import session as sessions
-from ...cluster.mounts import TYPE
-from ...cluster.processes import Process
-from ...cluster.session import MOUNT_STATE
 from ...config import Config
 from ...errors import BadInput, Busy, HoldfastError
+from ...session import mounts, processes
+from ...session import session as sessions
+from ...session.mounts import TYPE
+from ...session.processes import Process
+from ...session.session import MOUNT_STATE
 from .. import paths
 from ..shim import own_agent
 from .table import PROGRAM, ask, at, control_of, ours, remove_stale, server

@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...cluster import session as sessions
 from ...config import Config
 from ...errors import BadInput
+from ...session import session as sessions
 from ..shim import own_agent
 from . import control
 from .control import Mount

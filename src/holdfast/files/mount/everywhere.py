@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ...cluster import session as sessions
-from ...cluster.contacts import at_once
-from ...cluster.peers import Peers
+from ...client.connection import Connection
+from ...client.contacts import at_once
 from ...config import Config
 from ...errors import HoldfastError, Unavailable
 from ...membership.view import Member
+from ...session import session as sessions
 from ..service import MountOrder
 from . import control
 
@@ -36,11 +36,11 @@ def mount(
     # Agents have a working directory and an environment of their own.
     shown = [os.path.abspath(root) for root in roots or config.roots]
     order = MountOrder(os.path.abspath(point), shown, config)
-    peers = Peers(sessions.directory(config), config)
+    connection = Connection(sessions.directory(config), config)
     failed = [
         f"{member.host}: {why}"
         for member, why in at_once(
-            lambda member: _mount_there(peers, member, order), list(elsewhere.values())
+            lambda member: _mount_there(connection, member, order), list(elsewhere.values())
         )
         if why
     ]
@@ -48,12 +48,12 @@ def mount(
         raise Unavailable(f"not mounted everywhere; {'; '.join(failed)}")
 
 
-def _mount_there(peers: Peers, member: Member, order: MountOrder) -> str:
+def _mount_there(connection: Connection, member: Member, order: MountOrder) -> str:
     """Let an agent mount on its host; returns why it did not."""
     message = msgspec.msgpack.encode(order)
     try:
-        peers.client.call(
-            peers.routing.address(member), "files", "mount", message, deadline=_WITHIN
+        connection.client.call(
+            connection.routing.address(member), "files", "mount", message, deadline=_WITHIN
         )
     except HoldfastError as error:
         return str(error)

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import msgspec
 
-from ...cluster import mounts, processes
-from ...cluster.log import note
-from ...cluster.session import MOUNT_STATE
+from ...session import mounts, processes
+from ...session.processes import note
+from ...session.session import MOUNT_STATE
 from . import table
 from .control import Mount, MountOrders
 from .table import PROGRAM, ask

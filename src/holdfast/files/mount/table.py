@@ -10,8 +10,8 @@ import struct
 import time
 from pathlib import Path
 
-from ...cluster import mounts
-from ...cluster.mounts import TYPE, Mounted
+from ...session import mounts
+from ...session.mounts import TYPE, Mounted
 
 PROGRAM = Path(__file__).with_name("bin") / "holdfast_mount"
 _SOURCE = "holdfast-"  # and the pid of the process that serves it

@@ -1,0 +1,1 @@
+"""How a program or a command reaches agents: connections, routing, calls to all of them."""

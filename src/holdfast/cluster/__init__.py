@@ -1,1 +1,0 @@
-"""Sessions: starting agents, finding them, reaching them."""

@@ -1,0 +1,1 @@
+"""A session on one host: its directory, its tiers, its processes and mounts."""
