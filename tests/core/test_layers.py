@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,33 +11,19 @@ from pathlib import Path
 import holdfast
 
 ROOT = Path(holdfast.__file__).parent
+PROJECT = Path(__file__).parents[2]
+PAGE = PROJECT / "docs/internals/layers.md"
 
-#: From the bottom to the top; names on one line may not import each other, except themselves.
-LAYERS = [
-    {"_core"},
-    {"errors"},
-    {"units"},
-    {"config"},
-    {"plots"},
-    {"placement"},
-    {"membership"},
-    {"restoration"},
-    {"session"},
-    {"client"},
-    {"launch"},
-    {"agent"},
-    {"testing"},
-    {"mpi"},
-    {"planner"},
-    {"objects", "files", "replicas"},
-    {"job"},
-    {"__init__"},
-    {"integrations"},
-    {"simulation"},
-    {"bench"},
-    {"cli"},
-]
-LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+
+def levels(of: str) -> dict[str, int]:
+    """Return the parts that the page lists, each with its height."""
+    block = re.search(rf"<!-- layers: {of} -->\n```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert block
+    lines = [re.split(r"\s{2,}", line)[0].split() for line in block[1].splitlines()]
+    return {name: level for level, names in enumerate(reversed(lines)) for name in names}
+
+
+LEVEL = levels("python")
 
 
 def imports(path: Path) -> set[str]:
@@ -64,9 +51,27 @@ def test_layers() -> None:
         if parts == ("__init__",):
             continue  # names where things are, and imports them when asked
         own = parts[0]
-        assert own in LEVEL, f"{own} has no layer: add it to LAYERS"
+        assert own in LEVEL, f"{own} has no layer: add it to {PAGE.name}"
         for other in imports(path) - {own}:
             assert LEVEL[other] < LEVEL[own], f"{path} ({own}) must not import {other}"
+
+
+def test_the_page_lists_nothing_that_is_not_there() -> None:
+    there = {
+        path.stem for path in ROOT.iterdir() if path.suffix in (".py", ".pyi") or path.is_dir()
+    }
+    assert set(LEVEL) - there == set()
+    assert set(levels("native")) == {
+        path.name for path in (PROJECT / "native").iterdir() if path.is_dir()
+    }
+
+
+def test_native_layers() -> None:
+    level = levels("native")
+    for path in sorted((PROJECT / "native").rglob("*.[hc]*")):
+        own = path.relative_to(PROJECT / "native").parts[0]
+        for other in re.findall(r'^#include "(\w+)/', path.read_text(), re.MULTILINE):
+            assert level[other] <= level[own], f"{path} ({own}) must not include {other}"
 
 
 def test_importing_holdfast_loads_only_what_it_must() -> None:
