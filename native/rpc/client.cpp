@@ -189,8 +189,10 @@ Result<Exchange> Client::ask(const std::string& address, const Question& questio
             return exchange;
         forget(address);
     }
-    auto channel = dial(address, question.lives ? std::min(question.silence, deadline) : deadline,
-                        question.to_the_dead);
+    // Nobody but the one we dial could say whether it lives: it has the time for that as well.
+    auto channel =
+        dial(address, question.lives ? std::min(2 * question.silence, deadline) : deadline,
+             question.to_the_dead);
     if (!channel.ok()) return channel.take_status().located(address);
     return attempt(address, question, deadline, std::move(*channel));
 }

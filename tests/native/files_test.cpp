@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <latch>
+#include <mutex>
 #include <thread>
 
 #include "store/lanes.hpp"
@@ -51,21 +52,27 @@ class Opens {
     int count_ = 0;
 };
 
-// Many readers of one file at once; gives how many got exactly `bytes` and how many an error.
+// Many readers of one file at once; gives how many got exactly `bytes` and how many an error, which
+// is shown.
 std::pair<int, int> read_at_once(Node& node, const FileOrder& order, const std::string& bytes,
                                  int readers) {
-    std::atomic<int> right{0}, errors{0};
+    int right = 0, errors = 0;
+    std::mutex mutex;
     std::latch start(readers);
     std::vector<std::thread> threads;
     for (int i = 0; i < readers; ++i) {
         threads.emplace_back([&, i] {
             AgentClient remote(kKey);
             start.arrive_and_wait();
-            auto got = read(remote, i % 2 ? node.tcp : node.local, order);
-            if (!got.ok())
-                ++errors;
-            else if (*got == bytes)
-                ++right;
+            const std::string& address = i % 2 ? node.tcp : node.local;
+            auto got = read(remote, address, order);
+            std::lock_guard lock(mutex);
+            if (got.ok()) {
+                right += *got == bytes;
+                return;
+            }
+            ++errors;
+            MESSAGE(address << ": " << got.status().message());
         });
     }
     for (auto& thread : threads) thread.join();

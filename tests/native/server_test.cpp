@@ -212,6 +212,27 @@ TEST_CASE("there are no more connections than allowed") {
     CHECK(server.ask(client).ok());
 }
 
+TEST_CASE("a program waits for an agent that is slow to let it in, and not for ever") {
+    TempDir dir;
+    auto made = Agent::make({kKey, {{{dir / "mem", 1 << 20, true}, {dir / "disk", 1 << 20}}}, 0});
+    REQUIRE(made.ok());
+    Agent& agent = **made;
+    auto tcp = agent.server().listen("tcp:127.0.0.1:0");
+    REQUIRE(tcp.ok());
+    agent.set_self(1);
+    AgentClient remote(kKey);
+    auto ask = [&] { return remote.get(*tcp, {"key"}, false, kDeadline).status().code(); };
+    auto begin = Clock::now();
+    CHECK(ask() == Code::DeadlineMissed);
+    CHECK(Clock::now() - begin < kDeadline / 2);
+    std::thread late([&] {
+        std::this_thread::sleep_for(1300ms);
+        agent.server().start();
+    });
+    CHECK(ask() == Code::NotFound);
+    late.join();
+}
+
 TEST_CASE("silent strangers have a quarter of the places, and the oldest goes for the next") {
     EchoServer<> server({.job_key = kKey, .max_connections = 32});
     Client client(kKey);
