@@ -42,7 +42,16 @@ if len(sys.argv) > 2:
 """
 
 
+#: The kernel may drop what it caches whenever it wants memory, but hardly in every round.
+_ROUNDS = 3
+
+
 def test_a_warm_access_does_not_reach_user_space(view: View) -> None:
+    assert any(_needs_no_mount(view) for _ in range(_ROUNDS)), "the kernel asked again each time"
+
+
+def _needs_no_mount(view: View) -> bool:
+    """Whether a program that has seen everything sees it again while the mount is stopped."""
     with subprocess.Popen(
         [sys.executable, "-c", _WARM, str(view.top), "twice"],
         stdin=subprocess.PIPE,
@@ -53,10 +62,13 @@ def test_a_warm_access_does_not_reach_user_space(view: View) -> None:
         lines = [program.stdout.readline(), program.stdout.readline()]
         assert lines[1] == "ready\n"
         before = view.counters()["requests"]
-        with view.stopped():
-            said, _ = program.communicate("go\n", timeout=WITHIN)
+        try:
+            with view.stopped():
+                said, _ = program.communicate("go\n", timeout=WITHIN / _ROUNDS)
+        except subprocess.TimeoutExpired:
+            said, _ = program.communicate(timeout=WITHIN)
         assert said == "True\n"
-    assert view.counters()["requests"] == before, "the kernel asked again"
+    return bool(view.counters()["requests"] == before)
 
 
 def test_a_name_that_is_not_in_a_listing_is_missing_without_asking(
