@@ -54,7 +54,7 @@ Operations::Outcome Operations::get(Request& request) {
     }
     bool descriptor = request.local && request.header.has(kDescriptor);
     bool whole = message->offset == 0 && message->length >= object->size;
-    // FileOpener a file on a disk, and reading the edges of a range, may block.
+    // Opening a file on a disk, and reading the edges of a range, may block.
     if (!object->in_heap && (object->tier == Tier::Disk || !whole))
         return Blocking{lane::kDisk, [this, object, message = *message, descriptor](Body& body) {
                             Wait wait(incidents_, "get", message.key, "", body.deadline(),

@@ -46,7 +46,7 @@ class Writer:
 
 
 class Store:
-    """Objects and dropped keys of member `me`; implements `restoring.holdings.Holdings`.
+    """Objects and dropped keys of member `me`; implements `restoration.holdings.Holdings`.
 
     `watch` is told of every copy that comes or goes: "stored", "trimmed", "dropped", "rotted",
     "lost" (found to be rotten) or "moved" (to another key); and of keys that are "buried".
