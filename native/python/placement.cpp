@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/hash.hpp"
-#include "base/sha256.hpp"
+#include "base/hmac.hpp"
 #include "placement/ring.hpp"
 #include "placement/tree.hpp"
 #include "python/bind.hpp"
@@ -45,7 +45,8 @@ void bind_placement(nb::module_& module) {
         "hmac_sha256",
         [](const nb::bytes& key, const nb::bytes& data) {
             auto digest = holdfast::hmac_sha256(as_view(key), as_view(data));
-            return nb::bytes(digest.data(), digest.size());
+            value_or_raise(digest);
+            return nb::bytes(digest->data(), digest->size());
         },
         "key"_a, "data"_a, "What only who knows the key can compute, and does not tell it.");
 

@@ -14,8 +14,8 @@
 namespace holdfast {
 namespace {
 
-Digest proof(std::string_view role, std::string_view key, const Nonce& server,
-             const Nonce& client) {
+Result<Digest> proof(std::string_view role, std::string_view key, const Nonce& server,
+                     const Nonce& client) {
     std::string text(role);
     text.append(reinterpret_cast<const char*>(server.data()), server.size());
     text.append(reinterpret_cast<const char*>(client.data()), client.size());
@@ -47,11 +47,11 @@ Result<Nonce> decode_challenge(const char* in) {
     return nonce;
 }
 
-Digest client_proof(std::string_view key, const Nonce& server, const Nonce& client) {
+Result<Digest> client_proof(std::string_view key, const Nonce& server, const Nonce& client) {
     return proof("client", key, server, client);
 }
 
-Digest server_proof(std::string_view key, const Nonce& server, const Nonce& client) {
+Result<Digest> server_proof(std::string_view key, const Nonce& server, const Nonce& client) {
     return proof("server", key, server, client);
 }
 

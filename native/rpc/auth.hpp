@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "base/sha256.hpp"
+#include "base/hmac.hpp"
 #include "base/status.hpp"
 
 namespace holdfast {
@@ -29,8 +29,8 @@ Nonce fresh_nonce();
 void encode_challenge(const Nonce& server, char* out);
 Result<Nonce> decode_challenge(const char* in);
 
-Digest client_proof(std::string_view key, const Nonce& server, const Nonce& client);
-Digest server_proof(std::string_view key, const Nonce& server, const Nonce& client);
+Result<Digest> client_proof(std::string_view key, const Nonce& server, const Nonce& client);
+Result<Digest> server_proof(std::string_view key, const Nonce& server, const Nonce& client);
 
 // Whether the process at the other end of a Unix socket belongs to the same user as this one.
 Status check_peer_uid(int socket);

@@ -146,17 +146,20 @@ Status Channel::handshake(std::string_view job_key, TimePoint end) {
     if (!sent.ok()) return sent.take_status();
     auto server = decode_challenge(challenge);
     if (!server.ok()) return server.take_status();
-    Digest ours = client_proof(job_key, *server, client);
+    auto ours = client_proof(job_key, *server, client);
+    if (!ours.ok()) return ours.take_status();
     char answer[kAnswerBytes];
     std::memcpy(answer, client.data(), client.size());
-    std::memcpy(answer + client.size(), ours.data(), ours.size());
+    std::memcpy(answer + client.size(), ours->data(), ours->size());
     Deadline deadline(end - Clock::now());
     if (Status status = send(answer + *sent, sizeof answer - *sent, deadline); !status.ok())
         return status;
+    auto expected = server_proof(job_key, *server, client);  // while the other side does its part
+    if (!expected.ok()) return expected.take_status();
     Digest theirs;
     if (Status status = receive_all(theirs.data(), theirs.size(), deadline); !status.ok())
         return status;
-    if (!equal_digests(theirs, server_proof(job_key, *server, client)))
+    if (!equal_digests(theirs, *expected))
         return Status(
             Code::Refused,
             "its job key is not ours; connect to the session that this program belongs to");

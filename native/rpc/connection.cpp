@@ -66,12 +66,15 @@ Result<bool> Connection::check_answer() {
     Digest proof;
     std::memcpy(client.data(), input_.data(), client.size());
     std::memcpy(proof.data(), input_.data() + client.size(), proof.size());
-    bool trusted = equal_digests(proof, client_proof(job_key_, nonce_, client));
-    Digest ours = trusted ? server_proof(job_key_, nonce_, client) : Digest{};
+    auto expected = client_proof(job_key_, nonce_, client);
+    if (!expected.ok()) return expected.take_status();
+    bool trusted = equal_digests(proof, *expected);
+    auto ours = trusted ? server_proof(job_key_, nonce_, client) : Digest{};
+    if (!ours.ok()) return ours.take_status();
     if (trusted) proved_();  // before it may know: what it asks for next counts on it
     // 32 bytes into the empty buffer of a new connection: sent whole or not at all.
-    if (::send(fd_.get(), ours.data(), ours.size(), MSG_NOSIGNAL) !=
-        static_cast<ssize_t>(ours.size()))
+    if (::send(fd_.get(), ours->data(), ours->size(), MSG_NOSIGNAL) !=
+        static_cast<ssize_t>(ours->size()))
         return Status(Code::Unavailable, "it went away during the handshake");
     if (!trusted) return Status(Code::Refused, "it does not hold the job key");
     consume(kAnswerBytes);

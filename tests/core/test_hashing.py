@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,3 +60,28 @@ def test_crc32c_equals_the_bitwise_form_in_pieces_too(data: bytes, cut: int) -> 
 def test_crc32c_around_the_three_streams(size: int) -> None:
     data = bytes(i * 7 % 251 for i in range(size))
     assert _core.crc32c(data) == slow_crc32c(data)
+
+
+def test_openssl_without_hmac_is_one_sentence(tmp_path: Path) -> None:
+    configuration = tmp_path / "openssl.cnf"
+    configuration.write_text(
+        "openssl_conf = all\n[all]\nalg_section = algorithms\n"
+        "[algorithms]\ndefault_properties = provider=none\n"
+    )
+    ask = """
+from holdfast import _core, errors
+try:
+    _core.hmac_sha256(b"key", b"data")
+except errors.HoldfastError as error:
+    print(error)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", ask],
+        env={**os.environ, "OPENSSL_CONF": str(configuration)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith("OpenSSL has no HMAC-SHA256 (")
+    assert "OPENSSL_CONF" in ran.stdout

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <cstring>
+#include <numeric>
 #include <thread>
 
 #include "rpc/channel.hpp"
@@ -29,18 +30,28 @@ Status dial(const std::string& text, const std::string& key) {
 TEST_CASE("proofs depend on role, key and both nonces") {
     Nonce a = fresh_nonce(), b = fresh_nonce();
     CHECK(a != b);
-    CHECK(client_proof("key", a, b) != server_proof("key", a, b));
-    CHECK(client_proof("key", a, b) != client_proof("yek", a, b));
-    CHECK(client_proof("key", a, b) != client_proof("key", b, a));
+    CHECK(*client_proof("key", a, b) != *server_proof("key", a, b));
+    CHECK(*client_proof("key", a, b) != *client_proof("yek", a, b));
+    CHECK(*client_proof("key", a, b) != *client_proof("key", b, a));
     for (auto proof : {client_proof, server_proof}) {
-        CHECK(proof("key", a, b) != proof("key", a, a));
-        CHECK(proof("key", a, b) != proof("key", b, b));
+        CHECK(*proof("key", a, b) != *proof("key", a, a));
+        CHECK(*proof("key", a, b) != *proof("key", b, b));
     }
     char challenge[kChallengeBytes];
     encode_challenge(a, challenge);
     CHECK(*decode_challenge(challenge) == a);
     challenge[4] ^= 1;  // the version
     CHECK(decode_challenge(challenge).status().code() == Code::Damaged);
+}
+
+TEST_CASE("proofs are those of the protocol") {
+    Nonce server, client;
+    std::iota(server.begin(), server.end(), std::uint8_t{0});
+    std::iota(client.begin(), client.end(), std::uint8_t{32});
+    CHECK(hex(*client_proof("key", server, client)) ==
+          "73d2149d35a277ae9db93dbc7fa1946bf6a9e73addcd00d6a9db7014f5fd7dd0");
+    CHECK(hex(*server_proof("key", server, client)) ==
+          "483825fec4ae21c3c536873a4a72a93116f4bcd99b4217648bc62e5872387b17");
 }
 
 TEST_CASE("a client with the wrong key is refused, and told so") {

@@ -114,7 +114,7 @@ TEST_CASE("a handshake has one deadline for all of its steps") {
             answer += more;
         }
         std::memcpy(theirs.data(), answer.data(), theirs.size());
-        Digest proof = server_proof(kKey, ours, theirs);
+        Digest proof = *server_proof(kKey, ours, theirs);
         std::this_thread::sleep_for(800ms);
         send_all(fd.get(), {reinterpret_cast<char*>(proof.data()), proof.size()});
     });

@@ -40,6 +40,15 @@ TempDir::~TempDir() {
     std::filesystem::remove_all(path_, ignored);
 }
 
+std::string hex(const Digest& digest) {
+    std::string text;
+    for (unsigned char byte : digest) {
+        text.push_back("0123456789abcdef"[byte >> 4]);
+        text.push_back("0123456789abcdef"[byte & 15]);
+    }
+    return text;
+}
+
 std::string random_bytes(std::size_t size, std::uint64_t seed) {
     std::mt19937_64 random(seed);
     std::string bytes(size, '\0');

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/crc32c.hpp"
+#include "base/hmac.hpp"
 #include "rpc/body.hpp"
 #include "rpc/frame.hpp"
 #include "store/agent.hpp"
@@ -44,6 +45,7 @@ class TempDir {
     std::filesystem::path path_;
 };
 
+std::string hex(const Digest& digest);
 std::string random_bytes(std::size_t size, std::uint64_t seed);
 std::string read_file(const std::string& path);
 std::string all_of(const Fd& fd);  // without moving its offset
