@@ -54,7 +54,7 @@ Status arm(std::string_view stage, std::string_view action, std::uint64_t after)
         return Status(Code::BadInput, "there is no action '" + std::string(action) +
                                           "'; the actions are kill, stop and nothing");
     if (signal != 0 && after == 0)
-        return Status(Code::BadInput, "a fault goes off at pass 1 or later");
+        return Status(Code::BadInput, "a fault strikes at pass 1 or later");
     std::lock_guard lock(mutex);
     Fault& fault = faults[static_cast<std::size_t>(*found)];
     armed += (signal != 0) - (fault.left != 0);

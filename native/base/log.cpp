@@ -72,7 +72,8 @@ void log_line(std::string_view level, std::string_view text) {
     std::string more;
     if (now.tv_sec < kind.since || now.tv_sec - kind.since >= kSeconds) {
         if (kind.suppressed > 0)
-            more = " (" + std::to_string(kind.suppressed) + " more like it were left out before)";
+            more = " (" + std::to_string(kind.suppressed) +
+                   " similar messages were suppressed before)";
         kind = {now.tv_sec};
     }
     if (++kind.lines > kLines) {

@@ -9,7 +9,7 @@ namespace holdfast {
 
 Result<Fd> reopen(const Fd& file) {
     Fd again(::open(("/proc/self/fd/" + std::to_string(file.get())).c_str(), O_RDONLY | O_CLOEXEC));
-    if (!again) return system_failure(Code::NotCached, "cannot pass a file on", errno);
+    if (!again) return system_failure(Code::NotCached, "cannot reopen a file to pass it on", errno);
     return again;
 }
 

@@ -62,7 +62,7 @@ Status FileOpener::publish(const std::string& table) {
 std::variant<Answer, Blocking> FileOpener::handle(const Request& request) {
     if (!request.local || !request.header.has(kDescriptor))
         return Answer(
-            Status(Code::BadInput, "files are opened through the agent of the same host"));
+            Status(Code::BadInput, "files can only be opened through an agent on the same host"));
     auto message = OpenMessage::decode(request.meta);
     if (!message.ok()) return Answer(message.take_status());
     if (table_) table_->keep_beating();
@@ -286,7 +286,7 @@ Result<Passed> FileOpener::join(const OpenMessage& message, Duration deadline) {
         auto ended = [&] { return other->outcome.has_value(); };
         for (auto before = other->bytes(); !other->ended.wait_for(lock, deadline * 3 / 4, ended);) {
             auto now = other->bytes();
-            if (now == before) return not_cached(message.order.path, "does not come");
+            if (now == before) return not_cached(message.order.path, "did not arrive in time");
             before = now;
         }
         lock.unlock();
@@ -309,9 +309,9 @@ Result<Passed> FileOpener::join(const OpenMessage& message, Duration deadline) {
 Result<Passed> FileOpener::find(const OpenMessage& message, Duration deadline, Fetch& own) {
     const FileOrder& order = message.order;
     if (files_.excluded().contains(order.path))
-        return not_cached(order.path, "was changed and not refreshed since");
+        return not_cached(order.path, "was changed and has not been refreshed since");
     PlacementPtr placement = presence_.placement();
-    if (!placement) return not_cached(order.path, "has no owners yet that this agent knows of");
+    if (!placement) return not_cached(order.path, "has no owners that this agent knows of yet");
     // Whoever waits for us must hear us before its own deadline ends.
     TimePoint end = Clock::now() + deadline * 3 / 4;
 
@@ -376,7 +376,7 @@ Result<Passed> FileOpener::fetch(const Owner& owner, const FileOrder& order, Dur
         // tells at once. Bytes that do not match: it has looked at its copy again.
         bool broke_off = began && status.code() == Code::Unavailable;
         if (!again && (broke_off || (began && status.code() == Code::Damaged))) continue;
-        if (broke_off) return not_cached(order.path, "breaks off in the middle");
+        if (broke_off) return not_cached(order.path, "was cut off while it was transferred");
         if (status.code() == Code::Full) return files_.left_to_source(status);
         if (is_failure(status) && (whole_wait || status.code() != Code::DeadlineMissed))
             failed(owner.member, order.path, status);
@@ -402,7 +402,7 @@ Result<Passed> FileOpener::receive(const Owner& owner, const FileOrder& order, D
     if (!range.ok()) return range.take_status();
     std::uint64_t size = exchange->reply().body_bytes;
     if (size != range->size)
-        return Status(Code::Damaged, "its bytes are not as many as it has", address);
+        return Status(Code::Damaged, "its size does not match its attributes", address);
     auto& file = *made;
     if (!file.ok()) return file.take_status();
     if (Status status = file->set_size(size); !status.ok()) return status;

@@ -163,7 +163,7 @@ std::vector<std::string> Files::leave(const std::string& path) {
     while (whole != "/" && excluded_.crowded(directory_of(whole))) whole = directory_of(whole);
     if (whole != path) {
         log_warning("more than " + std::to_string(Excluded::kMostWithin) + " names in " + whole +
-                    " were changed: all of it is read from the shared file system until it is "
+                    " were changed: the directory is read from the shared file system until it is "
                     "refreshed");
         keys.push_back(excluded_.leaving(whole, Excluded::kWay));
     }
@@ -276,7 +276,7 @@ Status Files::fence(const FileOrder& order) const {
     PlacementPtr placement = presence_.placement();
     if (order.stands_in || !placement) return {};
     if (placement->owners(file_prefix(order.path), 1).contains(placement->self)) return {};
-    return Status(Code::StaleView, order.path + " has another owner in the view of this agent");
+    return Status(Code::StaleView, order.path + " has another owner in this agent's view");
 }
 
 std::uint64_t Files::limit(const FileOrder& order) {
@@ -285,7 +285,8 @@ std::uint64_t Files::limit(const FileOrder& order) {
 
 Result<Place> Files::look(const FileOrder& order) {
     if (excluded_.contains(order.path))
-        return Status(Code::NotCached, order.path + " was changed and not refreshed since");
+        return Status(Code::NotCached,
+                      order.path + " was changed and has not been refreshed since");
     auto place = resolve(order);
     if (!place.ok()) return place;
     if (excluded_.contains(place->attributes.inode))
@@ -306,7 +307,7 @@ Status Files::check_way(const std::string& root, const std::string& path) {
     if (!names.ok()) return names.take_status();
     for (auto& name : *names)
         if (excluded_.contains(name))
-            return Status(Code::NotCached, path + " leads to " + name + ", which was changed");
+            return Status(Code::NotCached, path + " points to " + name + ", which was changed");
     return {};
 }
 
@@ -318,7 +319,7 @@ std::vector<std::string> Files::others(const FileOrder& order, const std::string
 }
 
 Result<FileCopy> Files::stored(const FileOrder& order) {
-    Status absent(Code::NotFound, "no copy of " + order.path + " is here");
+    Status absent(Code::NotFound, "this node has no copy of " + order.path);
     if (store_.list(file_prefix(order.path), "", 1).empty()) return absent;
     auto epoch = catalog_.epoch();
     auto place = look(order);
@@ -357,7 +358,7 @@ Result<FileCopy> Files::fetch_once(const FileOrder& order, Duration deadline, Yo
         auto again = look(order);
         if (!again.ok()) return again.take_status();
         if (again->attributes.identity() != attributes.identity())
-            return Status(Code::Busy, order.path + " is changing at this moment; try again");
+            return Status(Code::Busy, order.path + " is just changing; try again");
         ++counters_.changed;
         store_.bury(old);
     }
@@ -382,7 +383,7 @@ Result<FileCopy> Files::fetch_once(const FileOrder& order, Duration deadline, Yo
         {key, std::move(*place), order.tier, order.copies, keep, std::move(kept), in_parts},
         deadline);
     if (!growing.ok()) return growing.take_status();
-    if (!*growing) return Status(Code::Busy, order.path + " was stored at this moment; try again");
+    if (!*growing) return Status(Code::Busy, order.path + " was just stored; try again");
     return FileCopy{attributes, {}, {}, std::move(*growing)};
 }
 

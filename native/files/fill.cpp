@@ -50,10 +50,10 @@ Result<std::uint32_t> Fill::wait_for(const Range& range, Duration deadline) {
     auto there = std::make_shared<std::promise<void>>();
     wake_beyond(end - 1, [there] { there->set_value(); });
     if (there->get_future().wait_for(deadline) != std::future_status::ready)
-        return Status(Code::NotCached, "it has not come so far yet");
+        return Status(Code::NotCached, "this part has not arrived yet");
     std::lock_guard lock(mutex_);
     if (progress_.bytes < end || progress_.failed)
-        return Status(Code::NotCached, "it changed, or could not be read, in the middle of it");
+        return Status(Code::NotCached, "it changed while it was read, or reading it failed");
     return crc_of(chunks_, file_.size, range);
 }
 
@@ -73,7 +73,7 @@ Status Fill::open(Store& store, const Source& source) {
     auto writer = store.create({source.key, size, source.tier, true, source.copies});
     if (!writer.ok()) return writer.take_status();
     if (writer->compares())
-        return Status(Code::Busy, "'" + source.key + "' was stored at this moment; try again");
+        return Status(Code::Busy, "'" + source.key + "' was just stored; try again");
     auto file = writer->reopen();
     if (!file.ok()) return file.take_status();
     writer_.emplace(std::move(*writer));
@@ -111,7 +111,7 @@ void Fill::run(const Source& source) {
     if (source.keep) {
         auto kept = writer_->commit(crc);
         if (!kept.ok())
-            log_warning("fill not kept: " + kept.status().message());
+            log_warning("could not keep a file: " + kept.status().message());
         else if (source.kept)
             source.kept();
     }
@@ -169,11 +169,11 @@ Status wait_until_whole(Growing& growing, Duration deadline) {
     for (std::uint64_t before = 0; end.wait_for(deadline) != std::future_status::ready;) {
         std::uint64_t now = growing.progress().bytes;
         if (now == before)
-            return Status(Code::DeadlineMissed, "the shared file system gives it too slowly");
+            return Status(Code::DeadlineMissed, "the shared file system delivers it too slowly");
         before = now;
     }
     if (growing.progress().failed)
-        return Status(Code::NotCached, "it changed, or could not be read, in the middle of it");
+        return Status(Code::NotCached, "it changed while it was read, or reading it failed");
     return {};
 }
 
@@ -212,7 +212,7 @@ Result<std::shared_ptr<Fill>> Fills::join(Source source, Duration deadline) {
         if (!entry) {
             if (source.seldom && !is_due(source.key)) {
                 running_.erase(source.key);
-                return Status(Code::NotCached, "it was read a moment ago and did not stay");
+                return Status(Code::NotCached, "it was read a moment ago and could not be kept");
             }
             entry = std::make_shared<Fill>();
             first = true;

@@ -25,7 +25,7 @@ Result<Document> Joining::once(const std::string& name, Duration deadline, const
         auto other = entry;
         ++joined_;
         if (!other->ended.wait_for(lock, deadline, [&] { return other->outcome.has_value(); }))
-            return Status(Code::NotCached, "it does not come in time");
+            return Status(Code::NotCached, "it did not arrive in time");
         return *other->outcome;
     }
     auto own = entry = std::make_shared<Running>();
@@ -130,7 +130,7 @@ Result<std::shared_ptr<const Head::Source>> Head::source(const TreeOrder& order,
     std::string name = MetaWriter().text(order.root).text(order.path).take();
     std::unique_lock lock(mutex_);
     if (!opened_.wait_for(lock, deadline, [&] { return !opening_.contains(name); }))
-        return Status(Code::NotCached, "the shared file system does not open it in time");
+        return Status(Code::NotCached, "the shared file system did not open it in time");
     auto named = [&](const auto& entry) { return entry.first == name; };
     auto found = std::ranges::find_if(sources_, named);
     if (found != sources_.end() && found->second->epoch == files_.tree_catalog().epoch() &&

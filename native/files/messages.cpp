@@ -137,7 +137,7 @@ Result<FileOrder> FileOrder::decode(const std::string& meta) {
     if (!reader.whole() || tier >= kTiers || validate > 1 || stands_in > 1)
         return incomplete("order of a file");
     if (order.copies < 1 || order.copies > kMaxCopies)
-        return Status(Code::BadInput, "a file has 1 to " + std::to_string(kMaxCopies) +
+        return Status(Code::BadInput, "a file can have 1 to " + std::to_string(kMaxCopies) +
                                           " copies, not " + std::to_string(order.copies));
     for (auto* path : {&order.root, &order.path})
         if (Status status = check_path(*path); !status.ok()) return status;
@@ -244,7 +244,7 @@ Result<LeaveMessage> LeaveMessage::decode(const std::string& meta) {
         return incomplete("path that leaves the cache");
     if (!message.key.empty() &&
         (!message.key.starts_with(kFilePrefix) || message.key.size() > kMaxKey))
-        return Status(Code::BadInput, "that is no key of a file");
+        return Status(Code::BadInput, "it is not the key of a file");
     if (message.path.empty()) return message;
     if (Status status = check_path(message.path); !status.ok()) return status;
     if (message.path.size() + 2 * kIdentityBytes > kMaxKey)

@@ -38,7 +38,7 @@ void OwnerWalk::failed() {
 
 std::string OwnerWalk::reason() const {
     return failed_ +
-           " owns the file and failed; with on_failure='abort' nobody takes over: use "
+           " owns the file and failed; with on_failure='abort' no other node takes over: use "
            "'redirect' or 'recache' to go on";
 }
 

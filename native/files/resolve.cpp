@@ -37,7 +37,7 @@ std::string where(const Fd& fd) {
 
 Result<Fd> open_root(const std::string& root) {
     Fd fd(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!fd) return not_cached("cannot look into the root " + root, errno);
+    if (!fd) return not_cached("cannot open the root " + root, errno);
     return fd;
 }
 
@@ -56,7 +56,8 @@ Result<Fd> resolve_beneath(const Fd& root, const std::string& relative) {
     auto fd = ::syscall(SYS_openat2, root.get(), relative.c_str(), &how, sizeof how);
     if (fd >= 0) return Fd(static_cast<int>(fd));
     // A filter of system calls may answer EPERM for one that it does not know.
-    if (errno == ENOSYS || errno == EPERM) return Status(Code::Unavailable, "there is no openat2");
+    if (errno == ENOSYS || errno == EPERM)
+        return Status(Code::Unavailable, "openat2 is not available");
     return not_cached("cannot find " + relative + " below its root", errno);
 }
 
@@ -64,10 +65,10 @@ Result<Fd> resolve_and_compare(const Fd& root, const std::string& relative) {
     Fd fd(::openat(root.get(), relative.c_str(), O_PATH | O_CLOEXEC));
     if (!fd) return not_cached("cannot find " + relative + " below its root", errno);
     std::string above = where(root), found = where(fd);
-    if (above.empty()) return Status(Code::NotCached, "cannot tell where the root lies");
+    if (above.empty()) return Status(Code::NotCached, "cannot tell where the root is");
     if (!above.ends_with('/')) above += '/';
     if (!found.starts_with(above))
-        return Status(Code::NotCached, relative + " leads out of the root");
+        return Status(Code::NotCached, relative + " points outside the root");
     return fd;
 }
 
@@ -86,7 +87,7 @@ Result<Place> resolve(const FileOrder& order) {
     auto top = attributes_of(*root);
     if (!top.ok()) return top.take_status();
     if (attributes->device != top->device)
-        return Status(Code::NotCached, order.path + " lies on another file system than its root");
+        return Status(Code::NotCached, order.path + " is on another file system than its root");
     attributes->direct = where(*fd) == where(*root) + "/" + *relative;
     return Place{std::move(*fd), *attributes};
 }
@@ -117,7 +118,7 @@ Result<std::vector<std::string>> names_on_the_way(const std::string& root,
         parts.pop_front();
         if (part == ".") continue;
         if (part == "..") {
-            if (at == root) return Status(Code::NotCached, path + " leads out of the root");
+            if (at == root) return Status(Code::NotCached, path + " points outside the root");
             names.push_back(at);
             at.resize(at.rfind('/'));
             continue;
@@ -126,13 +127,14 @@ Result<std::vector<std::string>> names_on_the_way(const std::string& root,
         std::array<char, PATH_MAX> target;
         auto size = ::readlink(name.c_str(), target.data(), target.size());
         if (size < 0) {
-            if (errno != EINVAL) return not_cached("cannot look at " + name, errno);
+            if (errno != EINVAL) return not_cached("cannot read the link " + name, errno);
             at = std::move(name);
             continue;
         }
         names.push_back(std::move(name));
         if (size == 0 || target[0] == '/' || ++links > kMostLinks)
-            return Status(Code::NotCached, path + " leads to where only the file system knows");
+            return Status(Code::NotCached,
+                          path + " points to a place that only the file system can resolve");
         prepend(parts, {target.data(), static_cast<std::size_t>(size)});
     }
     names.push_back(std::move(at));
@@ -167,7 +169,7 @@ Result<Fd> open_as(const Place& place, int flags) {
     auto now = attributes_of(fd);
     if (!now.ok()) return now.take_status();
     if (now->identity() != place.attributes.identity() || now->device != place.attributes.device)
-        return Status(Code::NotCached, "the file changed at this moment");
+        return Status(Code::NotCached, "the file has just changed");
     return fd;
 }
 

@@ -55,7 +55,7 @@ Status SingleUse::set_size(std::uint64_t size) {
 
 Status SingleUse::write(const char* data, std::size_t size) {
     if (size > size_ - written_)
-        return Status(Code::Damaged, "more bytes than a file for a reader has");
+        return Status(Code::Damaged, "received more bytes than the file has");
     while (size > 0) {
         auto put = ::pwrite(file_.writing.get(), data, size, static_cast<off_t>(written_));
         if (put < 0 && errno == EINTR) continue;
@@ -69,11 +69,12 @@ Status SingleUse::write(const char* data, std::size_t size) {
 
 Status SingleUse::failed_to_write(int error) {
     store_->write_failed(tier_, error);
-    return system_failure(Code::Full, "cannot write a file for a reader", error);
+    return system_failure(Code::Full, "cannot write a temporary copy for a reader", error);
 }
 
 Result<Fd> SingleUse::seal() && {
-    if (written_ != size_) return Status(Code::Damaged, "a file for a reader is not whole");
+    if (written_ != size_)
+        return Status(Code::Damaged, "a temporary copy for a reader is incomplete");
     file_.writing.reset();
     // Nobody sees what the reader meets there, so that a disk which fails all reads would never be
     // found out.
@@ -81,7 +82,7 @@ Result<Fd> SingleUse::seal() && {
     if (tier_ == Tier::Disk && size_ > 0 && ::pread(file_.reading.get(), &first, 1, 0) < 0) {
         int error = errno;
         store_->medium_failed(tier_, error);
-        return system_failure(Code::Full, "cannot read a file for a reader", error);
+        return system_failure(Code::Full, "cannot read a temporary copy for a reader", error);
     }
     return std::move(file_.reading);
 }

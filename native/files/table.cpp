@@ -36,7 +36,7 @@ std::uint64_t nanoseconds(Duration time) {
 Status no_room(const std::string& path) {
     auto megabytes = std::to_string((sizeof(hf_table) + 999'999) / 1'000'000);
     return Status(Code::HoldfastError, "no room for the attribute table " + path +
-                                           ", which takes " + megabytes +
+                                           ", which needs " + megabytes +
                                            " MB; make room there, or set another run_dir");
 }
 
@@ -56,7 +56,7 @@ void rewrite(Entry& entry, Write write) {
 Result<std::unique_ptr<AttributeTable>> AttributeTable::open(const std::string& path,
                                                              std::function<void()> was_away) {
     auto failure = [&](int error) {
-        return system_failure(Code::HoldfastError, "cannot make the attribute table " + path,
+        return system_failure(Code::HoldfastError, "cannot create the attribute table " + path,
                               error);
     };
     Fd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));

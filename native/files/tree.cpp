@@ -40,7 +40,7 @@ std::variant<Answer, Blocking> Tree::handle(const Request& request) {
     bool pass = request.local && request.header.has(kDescriptor);
     if (out(*order, 0))
         return Answer(
-            Status(Code::NotCached, order->path + " was changed and not refreshed since"));
+            Status(Code::NotCached, order->path + " was changed and has not been refreshed since"));
     if (auto copy = held(*order)) {
         // A copy that was good when it was asked for is good enough: that all is to be looked at
         // again from now on is no reason to send its reader to the shared file system.
@@ -166,7 +166,7 @@ Result<Document> Tree::fetch(const TreeOrder& order, const Way& way, Duration de
         return way.level == 0 ? head_.read(order, deadline) : find(order, way, deadline);
     });
     if (document.ok() && out(order, document->attributes.inode))
-        document = Status(Code::NotCached, order.path + " was changed at this moment");
+        document = Status(Code::NotCached, order.path + " has just changed");
     if (!document.ok()) ++counters_.not_cached;
     return document;
 }

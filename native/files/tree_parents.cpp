@@ -30,7 +30,7 @@ Result<Tree::Way> Tree::way(const TreeOrder& order) {
         if (counters_.depth.compare_exchange_weak(most, depth)) break;
     if (order.stands_in || depth == 0) return found;
     if (order.hops == 0)
-        return Status(Code::StaleView, order.path + " has another head in the view of this agent");
+        return Status(Code::StaleView, order.path + " has another head in this agent's view");
     if (order.kind == TreeOrder::Kind::Part)
         found.above.erase(found.above.begin(), found.above.end() - 1);
     found.level = static_cast<std::uint8_t>(std::min<std::size_t>(found.above.size(), order.hops));
@@ -70,11 +70,11 @@ Result<Document> Tree::find(const TreeOrder& order, const Way& way, Duration dea
                 : ask({placement.numbers[node], placement.addresses[node], left, epoch}, asked);
         if (final(answer)) return answer;
     }
-    return Status(Code::NotCached, "nobody has " + order.path + " who answers");
+    return Status(Code::NotCached, "no node that answers has " + order.path);
 }
 
 Result<Document> Tree::ask(const Asked& asked, const TreeOrder& order) {
-    Status late(Code::DeadlineMissed, "there is no time left");
+    Status late(Code::DeadlineMissed, "the deadline has passed");
     if (asked.left <= Duration::zero()) return late;
     {
         std::lock_guard lock(mutex_);
@@ -129,7 +129,7 @@ Result<Document> Tree::receive(const Asked& asked, const TreeOrder& order, Seen&
     const Attributes& attributes = reply->attributes;
     std::uint64_t size = exchange->reply().body_bytes;
     if (order.kind != TreeOrder::Kind::Listing && size != bytes_of(order, attributes.size))
-        return Status(Code::Damaged, "its bytes are not as many as it has", asked.address);
+        return Status(Code::Damaged, "its size does not match its attributes", asked.address);
     std::uint32_t listing_crc =
         order.kind == TreeOrder::Kind::Listing ? exchange->reply().body_crc : 0;
     std::string key = tree_key(order, attributes.identity(), listing_crc);

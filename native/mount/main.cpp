@@ -75,11 +75,11 @@ void raise_descriptor_limit() {
 // Why this process could come to wait for itself; empty if it cannot.
 std::string danger(const Settings& settings, const Guard& guard) {
     if (std::string file = guard.endangered(); !file.empty())
-        return file + " lies on a mount of Holdfast; run it from elsewhere";
+        return file + " is on a Holdfast mount; run it from elsewhere";
     for (const Root& root : settings.roots) {
         struct stat info{};
         if (::stat(root.path.c_str(), &info) == 0 && guard.is_ours(info.st_dev))
-            return "the root " + root.path + " lies on a mount of Holdfast; name the original";
+            return "the root " + root.path + " is on a Holdfast mount; name the original";
     }
     return {};
 }
@@ -117,7 +117,7 @@ int main(int count, char** words) {
     Mount mount(*settings, guard);
     fuse_session* session = make_session(mount);
     if (session == nullptr || fuse_session_mount(session, settings->point.c_str()) != 0)
-        std::_Exit(refuse(complaint.empty() ? "it could not be mounted" : complaint));
+        std::_Exit(refuse(complaint.empty() ? "the mount failed" : complaint));
     guard = Guard();  // this one counts as well; nobody has been answered yet
     mount.attach(session);
     Workers workers(session, mount.counters.requests, [] { ::kill(::getpid(), SIGUSR1); });
@@ -129,7 +129,7 @@ int main(int count, char** words) {
     }
     if (!workers.start()) {
         fuse_session_unmount(session);
-        std::_Exit(refuse("no thread can be started; is the limit of processes reached?"));
+        std::_Exit(refuse("cannot start a thread; has the limit of processes been reached?"));
     }
     say("mounted");
     int number = 0;

@@ -103,10 +103,10 @@ Result<Settings> parse_settings(int count, char** words) {
             !status.ok())
             return status;
     }
-    if (settings.roots.empty()) return Status(Code::BadInput, "no root is given");
+    if (settings.roots.empty()) return Status(Code::BadInput, "no root was given");
     settings.point = resolved(settings.point);
     if (is_forbidden(settings.point))
-        return Status(Code::BadInput, "nothing is mounted at " + settings.point);
+        return Status(Code::BadInput, "cannot mount at " + settings.point);
     for (const Root& root : settings.roots) {
         if (is_forbidden(root.path) || is_forbidden(root.alias))
             return Status(Code::BadInput, root.path + " cannot be a root");
@@ -114,7 +114,7 @@ Result<Settings> parse_settings(int count, char** words) {
         if (is_at_or_below(settings.point, root.alias) ||
             is_at_or_below(root.alias, settings.point))
             return Status(Code::BadInput, "the mount point " + settings.point + " and the root " +
-                                              root.path + " lie within one another");
+                                              root.path + " contain one another");
     }
     number(settings.roots);
     return settings;

@@ -37,7 +37,7 @@ struct FileOwners {
 OnFailure as_policy(std::uint8_t on_failure) {
     if (on_failure > static_cast<std::uint8_t>(OnFailure::Recache))
         raise(Status(Code::BadInput,
-                     std::to_string(on_failure) + " is no policy for failures; use 0, 1 or 2"));
+                     std::to_string(on_failure) + " is not a policy for failures; use 0, 1 or 2"));
     return static_cast<OnFailure>(on_failure);
 }
 
@@ -64,7 +64,7 @@ auto read_whole(AgentClient& remote, const std::string& address, const FileOrder
         auto [status, result] = receive(value_or_raise(exchange));
         if (status.code() == Code::Unavailable) {
             if (!again) continue;
-            status = Status(Code::NotCached, order.path + " breaks off in the middle");
+            status = Status(Code::NotCached, order.path + " was cut off while it was transferred");
         }
         // A copy that came damaged must not be served again.
         if (status.code() == Code::Damaged)
@@ -150,7 +150,7 @@ void bind_reading(nb::module_& module, nb::class_<AgentClient>& client) {
                     raise(Status(Code::BadInput, std::to_string(numbers.size()) +
                                                      " members for the " +
                                                      std::to_string(ring.nodes().size()) +
-                                                     " nodes of the ring; each has one"));
+                                                     " nodes of the ring; give one for each"));
                 new (self) FileOwners{std::make_shared<const Placement>(
                     Placement{.ring = ring,
                               .numbers = std::move(numbers),
@@ -285,8 +285,8 @@ void bind_reading(nb::module_& module, nb::class_<AgentClient>& client) {
                const nb::bytes& root, const nb::bytes& path, std::uint32_t part,
                std::uint64_t settled_ns, double deadline, double silence) {
                 if (kind > static_cast<std::uint8_t>(TreeOrder::Kind::Part))
-                    raise(Status(Code::BadInput,
-                                 std::to_string(kind) + " is no kind of document; use 0, 1 or 2"));
+                    raise(Status(Code::BadInput, std::to_string(kind) +
+                                                     " is not a kind of document; use 0, 1 or 2"));
                 TreeOrder order{.kind = static_cast<TreeOrder::Kind>(kind),
                                 .root = as_string(root),
                                 .path = as_string(path),
@@ -405,8 +405,8 @@ void bind_files(nb::class_<Agent>& agent) {
             [](Agent& self, std::uint32_t degree, std::uint64_t largest, Tier tier, double ttl,
                std::uint32_t strikes, double avoid, double file_deadline, double deadline) {
                 if (degree < 2)
-                    raise(Status(Code::BadInput, "a tree of degree " + std::to_string(degree) +
-                                                     "; it needs at least 2"));
+                    raise(Status(Code::BadInput, "a tree cannot have the degree " +
+                                                     std::to_string(degree) + "; use at least 2"));
                 Duration longest = ttl > 0 ? as_duration(ttl) : Duration::max();
                 self.tree().set({degree,
                                  largest,

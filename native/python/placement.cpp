@@ -91,10 +91,11 @@ void bind_placement(nb::module_& module) {
                 };
                 if (racks.size() != ring.nodes().size())
                     refuse(std::to_string(racks.size()) + " racks for " +
-                           std::to_string(ring.nodes().size()) + " nodes; each has one");
+                           std::to_string(ring.nodes().size()) + " nodes; give one for each node");
                 if (racks.empty()) refuse("a tree needs at least one node");
                 if (degree < 2)
-                    refuse("a tree of degree " + std::to_string(degree) + "; it needs at least 2");
+                    refuse("a tree cannot have the degree " + std::to_string(degree) +
+                           "; use at least 2");
                 new (self) TreesOfRing{ring, Trees(racks), degree};
             },
             "ring"_a, "racks"_a, "degree"_a)

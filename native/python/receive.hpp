@@ -31,7 +31,7 @@ inline nanobind::bytes read_bytes(holdfast::Exchange& exchange) {
 inline holdfast::Status receive_into(holdfast::Exchange& exchange, const Buffer& out) {
     if (exchange.reply().body_bytes > out.size())
         return {holdfast::Code::BadInput, "the buffer has " + std::to_string(out.size()) +
-                                              " bytes, the object " +
+                                              " bytes, but the object has " +
                                               std::to_string(exchange.reply().body_bytes)};
     return unlocked([&] { return exchange.read_body(out.data()); });
 }

@@ -78,7 +78,7 @@ void bind_requests(nb::class_<Agent>& agent) {
                     if (count != ring.nodes().size())
                         raise(Status(Code::BadInput, std::to_string(count) + " members for the " +
                                                          std::to_string(ring.nodes().size()) +
-                                                         " nodes of the ring; each has one"));
+                                                         " nodes of the ring; give one for each"));
                 unlocked([&] {
                     self.set_placement(ring, std::move(numbers), std::move(addresses), identity,
                                        std::move(racks), std::move(with_lost));

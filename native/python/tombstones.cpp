@@ -40,8 +40,8 @@ void bind_tombstones(nb::class_<Agent>& agent) {
                 std::vector<std::string> names;
                 for (auto& key : keys) {
                     if (key.size() == 0 || key.size() > kMaxKey)
-                        raise(Status(Code::BadInput, "a key has 1 to " + std::to_string(kMaxKey) +
-                                                         " bytes, this one " +
+                        raise(Status(Code::BadInput, "a key must have 1 to " +
+                                                         std::to_string(kMaxKey) + " bytes, not " +
                                                          std::to_string(key.size())));
                     names.push_back(as_string(key));
                 }

@@ -87,7 +87,9 @@ std::string Address::describe(const Address& address) {
 
 Result<Fd> listen_on(const Address& address) {
     Fd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (!fd) return system_failure(Code::HoldfastError, "no socket for " + address.text, errno);
+    if (!fd)
+        return system_failure(Code::HoldfastError, "cannot create a socket for " + address.text,
+                              errno);
     int on = 1;
     if (!address.is_unix()) {
         ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);

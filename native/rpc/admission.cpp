@@ -22,8 +22,8 @@ Result<bool> Admission::enter(int fd, bool local) {
     bool crowded = full(local) || (!local && strangers_.size() >= most_strangers_);
     bool cut = crowded && cut_oldest_stranger();
     if (full(local))
-        return Status(Code::Full, "there are " + std::to_string(open_[local].size()) +
-                                      " connections of its kind already");
+        return Status(Code::Full, "there are already " + std::to_string(open_[local].size()) +
+                                      " connections of its kind");
     open_[local].insert(fd);
     if (!local) strangers_.push_back(fd);
     return cut;

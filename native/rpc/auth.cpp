@@ -41,7 +41,7 @@ void encode_challenge(const Nonce& server, char* out) {
 
 Result<Nonce> decode_challenge(const char* in) {
     if (std::memcmp(in, kPreamble, sizeof kPreamble) != 0)
-        return Status(Code::Damaged, "what listens there is not an agent of this version");
+        return Status(Code::Damaged, "the listener is not an agent of this version");
     Nonce nonce;
     std::memcpy(nonce.data(), in + sizeof kPreamble, nonce.size());
     return nonce;
@@ -59,7 +59,7 @@ Status check_peer_uid(int socket) {
     ucred peer{};
     socklen_t size = sizeof peer;
     if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
-        return system_failure(Code::Refused, "cannot tell whose socket this is", errno);
+        return system_failure(Code::Refused, "cannot tell who owns the socket", errno);
     if (peer.uid != ::geteuid())
         return Status(Code::Refused, "the other end belongs to user " + std::to_string(peer.uid) +
                                          ", not to " + std::to_string(::geteuid()));

@@ -56,7 +56,7 @@ Result<std::size_t> Body::read_some(char* out, std::size_t most) {
     if (got.ok()) left_ -= *got;
     if (left_ == 0 && !request_.has(kCrcFollows)) at_end_ = true;
     if (got.ok() && left_ > 0 && Clock::now() >= deadline_.end)
-        return Status(Code::DeadlineMissed, "the body came too slowly");
+        return Status(Code::DeadlineMissed, "the body arrived too slowly");
     return got;
 }
 

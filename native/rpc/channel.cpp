@@ -111,7 +111,7 @@ Status Channel::connect(const Address& address, std::string_view job_key, Durati
     while (::connect(fd(), address.get(), address.size) != 0) {
         if (errno == EISCONN) break;  // the attempt that a signal interrupted went on and succeeded
         if (errno == ECONNREFUSED || errno == ENOENT)
-            return Status(Code::Unavailable, "nobody listens there");
+            return Status(Code::Unavailable, "nothing is listening there");
         if (Status status = after_error("connecting", errno == EALREADY ? EAGAIN : errno, deadline);
             !status.ok())
             return status;
@@ -162,7 +162,7 @@ Status Channel::handshake(std::string_view job_key, TimePoint end) {
     if (!equal_digests(theirs, *expected))
         return Status(
             Code::Refused,
-            "its job key is not ours; connect to the session that this program belongs to");
+            "its job key does not match; connect to the session that this program belongs to");
     return {};
 }
 

@@ -158,7 +158,7 @@ Result<Channel> Client::dial(const std::string& text, Duration deadline, bool to
     std::unique_lock lock(mutex_);
     if (closed_) return Status(Code::Unavailable, "this side is stopping");
     if (!to_the_dead && dead_.contains(text))
-        return Status(Code::Unavailable, "all agree that it is dead");
+        return Status(Code::Unavailable, "the other members agree that it is dead");
     auto channel = Channel::open(*address);
     if (!channel.ok()) return channel;
     channel->look_for(looks_for_);
@@ -176,7 +176,7 @@ Result<Exchange> Client::ask(const std::string& address, const Question& questio
                              Duration deadline) {
     // The other side would cut us off for these, without a word.
     if (question.meta.size() > kMaxMeta || question.announced_bytes > kMaxBody)
-        return Status(Code::BadInput, "the names in a request have at most " +
+        return Status(Code::BadInput, "the names in a request can have at most " +
                                           std::to_string(kMaxMeta) + " bytes, its body " +
                                           std::to_string(kMaxBody));
     deadline = std::clamp<Duration>(deadline, kLeastDeadline, kMostDeadline);
@@ -320,7 +320,7 @@ Status Exchange::read_reply(const Question* question) {
     // The kernel leaves it out when this process has no number free.
     if (reply_.has(kDescriptor) && !descriptor_)
         return Status(Code::Busy,
-                      "this process has too many open files to be passed one; close some");
+                      "this process has too many open files to receive another; close some");
     // Who answered has what it sends.
     deadline_ =
         Deadline(watched && !question->head_only ? std::min(question->silence, deadline_.stall)

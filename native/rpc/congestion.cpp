@@ -52,7 +52,7 @@ Result<std::string> choose_congestion_control(const std::string& wanted) {
     Fd probe(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!probe) return system_failure(Code::HoldfastError, "no socket", errno);
     if (!ask_for(probe.get(), wanted))
-        return Status(Code::BadInput, "this system does not let us use the congestion control '" +
+        return Status(Code::BadInput, "this system does not allow the congestion control '" +
                                           wanted + "'; use auto, system or one of: " + allowed());
     static std::mutex mutex;
     static std::set<std::string> names;

@@ -75,8 +75,8 @@ Result<bool> Connection::check_answer() {
     // 32 bytes into the empty buffer of a new connection: sent whole or not at all.
     if (::send(fd_.get(), ours->data(), ours->size(), MSG_NOSIGNAL) !=
         static_cast<ssize_t>(ours->size()))
-        return Status(Code::Unavailable, "it went away during the handshake");
-    if (!trusted) return Status(Code::Refused, "it does not hold the job key");
+        return Status(Code::Unavailable, "it disconnected during the handshake");
+    if (!trusted) return Status(Code::Refused, "it does not have the job key");
     consume(kAnswerBytes);
     trusted_ = true;
     return true;

@@ -198,7 +198,7 @@ void Loop::read_requests(const std::shared_ptr<Connection>& connection) {
         if (auto* work = std::get_if<Blocking>(&outcome)) return lend(connection, std::move(*work));
         if (has_body) {
             ++traffic_.refused;
-            log_warning("refused " + connection->peer() + ": a body where none belongs");
+            log_warning("refused " + connection->peer() + ": it sent a body where none is allowed");
             return close(connection);
         }
         connection->answer(std::get<Answer>(std::move(outcome)));

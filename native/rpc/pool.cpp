@@ -50,7 +50,7 @@ void Pool::run(std::size_t lane_index, std::function<void()> work) {
         try {
             start_thread([this, &lane] { serve(lane); }).detach();
         } catch (const std::system_error&) {  // the limit of the user or of the cgroup
-            log_warning("no more threads can be started");
+            log_warning("cannot start more threads");
             // Others of the lane come to it in time; if there are none it is dropped.
             if (lane.threads == 0) {
                 work = std::move(lane.queue.back());

@@ -107,7 +107,7 @@ bool Server::accept(int listener, bool local) {
         }
         if (*entered) {
             ++traffic_.refused;
-            log_warning("cut off the oldest connection without a handshake, to let in " + peer);
+            log_warning("closed the oldest connection without a handshake to accept " + peer);
         }
         int on = 1;
         if (!local) ::setsockopt(number, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

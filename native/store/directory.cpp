@@ -26,13 +26,13 @@ constexpr std::uint64_t kFillsLargePages = 32 << 10;
 Result<TierDirectory> TierDirectory::make(const std::string& path, bool huge_pages) {
     if (::mkdir(path.c_str(), 0700) != 0)
         return system_failure(errno == EEXIST ? Code::HoldfastError : Code::BadInput,
-                              "cannot make the tier directory " + path, errno);
+                              "cannot create the tier directory " + path, errno);
     Fd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
     if (!fd) return system_failure(Code::HoldfastError, "cannot open " + path, errno);
     TierDirectory made(path, std::move(fd));
     if (huge_pages)
         if (Status status = made.add_large(); !status.ok())
-            log_warning(path + " has small pages only: " + status.message());
+            log_warning(path + " uses small pages only: " + status.message());
     return made;
 }
 
@@ -45,7 +45,7 @@ Status TierDirectory::add_large() {
     if (!top.ok()) return top.take_status();
     std::string leads = "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(top->get());
     if (::symlinkat(leads.c_str(), fd_.get(), "large") != 0)
-        return system_failure(Code::HoldfastError, "no link leads to them", errno);
+        return system_failure(Code::HoldfastError, "cannot create a link to them", errno);
     large_ = std::move(*top);
     utsname kernel{};
     ::uname(&kernel);
@@ -83,10 +83,11 @@ Status TierDirectory::failure(const std::string& what, int error) const {
     if (error == ENOSPC || error == EDQUOT || error == ENOMEM)
         return Status(Code::Full, "no room left in " + path_);
     if (error == EMFILE || error == ENFILE)
-        return Status(Code::Busy, "the agent has too many open files at this moment; try again");
+        return Status(Code::Busy, "the agent has too many open files right now; try again");
     if (error == ENOENT)
-        return Status(Code::Damaged, "the tier directory " + path_ +
-                                         " or a file in it was removed underneath the agent");
+        return Status(Code::Damaged,
+                      "the tier directory " + path_ +
+                          " or a file in it was removed while the agent was using it");
     return system_failure(Code::Damaged, what + " in " + path_, error);
 }
 

@@ -13,8 +13,8 @@ Status incomplete(const char* what) {
 
 Status check_key(const std::string& key) {
     if (key.empty() || key.size() > kMaxKey)
-        return Status(Code::BadInput, "a key has 1 to " + std::to_string(kMaxKey) +
-                                          " bytes, this one " + std::to_string(key.size()));
+        return Status(Code::BadInput, "a key must have 1 to " + std::to_string(kMaxKey) +
+                                          " bytes, not " + std::to_string(key.size()));
     return {};
 }
 
@@ -33,7 +33,7 @@ Result<std::vector<std::uint64_t>> read_owners(MetaReader& reader) {
     auto count = reader.number<std::uint16_t>();
     if (reader.failed()) return incomplete("list of owners");
     if (count < 1 || count > kMaxCopies)
-        return Status(Code::BadInput, "an object has 1 to " + std::to_string(kMaxCopies) +
+        return Status(Code::BadInput, "an object can have 1 to " + std::to_string(kMaxCopies) +
                                           " owners, not " + std::to_string(count));
     std::vector<std::uint64_t> owners(count);
     for (auto owner = owners.begin(); owner != owners.end(); ++owner) {

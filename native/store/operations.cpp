@@ -58,7 +58,7 @@ Status Operations::fence(const std::string& key, std::span<const std::uint64_t> 
         return Status(Code::StaleView, "this agent does not know its peers yet; try again");
     Owners ours = placement->owners(key, copies);
     if (ours == owners && (!must_own || ours.contains(placement->self))) return {};
-    return Status(Code::StaleView, "'" + key + "' has other owners in the view of this agent; " +
+    return Status(Code::StaleView, "'" + key + "' has other owners in this agent's view; " +
                                        "try again when the views agree");
 }
 
@@ -130,7 +130,7 @@ Result<ObjectPtr> Operations::compare_there(const ObjectPtr& object, const PullM
     auto theirs = ObjectInfo::decode(exchange->meta());
     if (!theirs.ok()) return theirs.take_status();
     if (theirs->size != object->size || theirs->crc != object->crc)
-        return Status(Code::KeyExists, "'" + message.key + "' holds other bytes here",
+        return Status(Code::KeyExists, "'" + message.key + "' has other contents here",
                       message.from);
     ObjectPtr kept = store_.raise_copies(object, theirs->copies);
     return kept ? kept : object;

@@ -41,7 +41,7 @@ void Presence::set_news(std::string news) {
 
 Status Presence::is_wanted(std::uint64_t wanted) const {
     if (wanted == 0 || wanted == self_) return {};
-    return Status(Code::Unavailable, "another member lives at this address by now");
+    return Status(Code::Unavailable, "this address now belongs to another member");
 }
 
 Result<ProbeReply> Presence::answer(ProbeMessage message) {

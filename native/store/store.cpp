@@ -23,13 +23,13 @@ Result<Tier> in(Tier tier, Status reserved) {
 
 Status held_open() {
     return Status(Code::Full,
-                  "no memory is left beside the files that programs hold open; close some or start "
+                  "the files that programs hold open leave no memory; close some or start "
                   "with a larger capacity");
 }
 
 Status taken(const std::string& key) {
     return Status(Code::KeyExists,
-                  "'" + key + "' holds other bytes; a key is written once, choose another");
+                  "'" + key + "' has other contents; a key is written once, choose another");
 }
 
 }  // namespace
@@ -59,11 +59,12 @@ Status Store::full(Tier which, std::uint64_t footprint) {
     auto& state = tier(which);
     std::uint64_t stays = state.occupied + state.reserved - state.evictor.bytes() - state.leaving;
     if (footprint <= state.capacity && stays <= state.capacity - footprint) return {};
-    return Status(Code::Full,
-                  std::string("the ") + kTierNames[static_cast<std::size_t>(which)] + " tier has " +
-                      std::to_string(state.capacity - std::min(state.capacity, stays)) + " of " +
-                      std::to_string(state.capacity) + " bytes left, not " +
-                      std::to_string(footprint) + "; drop objects or start with a larger capacity");
+    return Status(Code::Full, std::string("the ") + kTierNames[static_cast<std::size_t>(which)] +
+                                  " tier has " +
+                                  std::to_string(state.capacity - std::min(state.capacity, stays)) +
+                                  " of " + std::to_string(state.capacity) + " bytes left, but " +
+                                  std::to_string(footprint) +
+                                  " are needed; drop objects or start with a larger capacity");
 }
 
 Status Store::reserve(Tier which, std::uint64_t footprint) {
@@ -187,8 +188,8 @@ Result<Writer> Store::create(NewObject wanted) {
         if (!added) {
             existing = slot->second.object;
             if (!existing)
-                return Status(Code::Busy, "somebody else is writing '" + object->key +
-                                              "' at this moment; try again");
+                return Status(Code::Busy, "another request is writing '" + object->key +
+                                              "' right now; try again");
             if (existing->size != object->size) return taken(object->key);
         }
     }
@@ -200,8 +201,8 @@ Result<Writer> Store::create(NewObject wanted) {
             if (!file.ok() && file.status().code() == Code::Dropped)
                 return was_dropped(object->key);
             if (!file.ok() && file.status().code() != Code::Busy)
-                return Status(Code::Damaged,
-                              "the copy of '" + object->key + "' here was lost; put it again");
+                return Status(Code::Damaged, "the copy of '" + object->key +
+                                                 "' on this node was lost; put it again");
             if (!file.ok()) return file.take_status();
             writer.file_ = std::move(*file);
         }

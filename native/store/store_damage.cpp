@@ -65,7 +65,7 @@ Result<Fd> Store::open_file(const ObjectPtr& object) {
     struct stat info{};
     if (file.ok() && ::fstat(file->get(), &info) == 0 &&
         static_cast<std::uint64_t>(info.st_size) != object->size) {
-        lose(object, "its file was cut short or prolonged");
+        lose(object, "its file was truncated or extended");
         return absent(object->key);
     }
     return file;
@@ -108,7 +108,7 @@ bool Store::write_failed(Tier which, int error) {
     if (!of_medium(error)) return false;
     if (++state.write_failures == kMostFailures && !state.condemned.exchange(true)) {
         log_warning(std::string("the disk tier cannot be written (") + std::strerror(error) +
-                    "); what belongs there lies in memory from now on");
+                    "); new copies are kept in memory from now on");
         note(event::Incident::Condemned, which, "",
              std::string("it cannot be written: ") + std::strerror(error));
     }
@@ -149,11 +149,11 @@ void Store::medium_failed(Tier which, int error) {
     }
     if (watch_lost_) watch_lost_();
     log_warning("the disk tier has failed " + std::to_string(kMostFailures) + " times (" +
-                std::strerror(error) + ") and is given up with " + std::to_string(lost.size()) +
-                " copies; what belongs there lies in memory from now on");
+                std::strerror(error) + ") and is abandoned with " + std::to_string(lost.size()) +
+                " copies; new copies are kept in memory from now on");
     note(event::Incident::Condemned, which, "",
          std::string(std::strerror(error)) + "; " + std::to_string(lost.size()) +
-             " copies are given up");
+             " copies are abandoned");
     for (auto& object : lost) state.directory.remove(object->name);
 }
 

@@ -38,8 +38,9 @@ void Store::remember_loss(const std::string& key) {
 Status Store::absence(const std::string& key) const {
     if (dropped_.contains(key)) return Status(Code::Dropped, "'" + key + "' was dropped");
     if (lost_.contains(key))
-        return Status(Code::Damaged, "the copy of '" + key + "' here was damaged and given up");
-    return Status(Code::NotFound, "'" + key + "' is not here");
+        return Status(Code::Damaged,
+                      "the copy of '" + key + "' on this node was damaged and has been dropped");
+    return Status(Code::NotFound, "'" + key + "' is not on this node");
 }
 
 Status Store::absent(const std::string& key) {

@@ -108,7 +108,8 @@ Result<Fd> make_tmpfs(std::uint64_t bytes) {
     std::snprintf(text, sizeof text, "%llu", static_cast<unsigned long long>(bytes));
     Fd top(mount_here(text));
     if (!top && errno == EPERM) top = mount_in_child(text);
-    if (!top) return system_failure(Code::Unavailable, "no tmpfs with huge pages", errno);
+    if (!top)
+        return system_failure(Code::Unavailable, "cannot mount a tmpfs with huge pages", errno);
     return top;
 }
 

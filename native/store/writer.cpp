@@ -87,10 +87,11 @@ Status Writer::compare(const char* data, std::size_t size) {
     if (same) return {};
     // Perhaps it is our copy that went bad: nobody may be turned away for its sake.
     if (!store_->verify(existing_).ok())
-        return Status(Code::Damaged, "the copy of '" + object_->key +
-                                         "' here was damaged and has been dropped; put it again");
+        return Status(Code::Damaged,
+                      "the copy of '" + object_->key +
+                          "' on this node was damaged and has been dropped; put it again");
     return Status(Code::KeyExists, "'" + object_->key +
-                                       "' holds other bytes; a key is written once, choose "
+                                       "' has other contents; a key is written once, choose "
                                        "another");
 }
 
@@ -105,10 +106,11 @@ Result<ObjectPtr> Writer::commit(std::uint32_t expected_crc) {
     if (existing_) {
         if (auto kept = store_->raise_copies(existing_, object_->copies)) return kept;
         if (store_->absent(object_->key).code() == Code::Dropped)
-            return Status(Code::KeyExists, "'" + object_->key +
-                                               "' was dropped meanwhile; a key is written once, "
-                                               "choose another");
-        return Status(Code::Busy, "'" + object_->key + "' left the store meanwhile; try again");
+            return Status(Code::KeyExists,
+                          "'" + object_->key +
+                              "' was dropped in the meantime; a key is written once, "
+                              "choose another");
+        return Status(Code::Busy, "'" + object_->key + "' has since left the store; try again");
     }
     if (!object_->in_heap) {
         auto& directory = store_->tier(object_->tier).directory;

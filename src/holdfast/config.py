@@ -89,8 +89,8 @@ def _name(value: Any) -> str:
     plain = all(c.isalnum() or c in "-_." for c in text)
     if not plain or not text[:1].isalnum() or len(text) > 40:  # it names a directory: no '..'
         raise BadInput(
-            f"{text!r} is not a name; use up to 40 letters, digits, '-', '_' and '.', a letter or "
-            "digit first"
+            f"{text!r} is not a valid name; use up to 40 letters, digits, '-', '_' and "
+            "'.', a letter or digit first"
         )
     return text
 
@@ -144,21 +144,21 @@ def _count(value: Any) -> int:
 def _positive(value: Any) -> int:
     number = _count(value)
     if number < 1:
-        raise BadInput(f"{value!r} is not at least 1")
+        raise BadInput(f"{value!r} is too small; use at least 1")
     return number
 
 
 def _degree(value: Any) -> int:
     number = _count(value)
     if number < 2:
-        raise BadInput(f"{value!r} is not at least 2, so it makes no tree")
+        raise BadInput(f"{value!r} is too small for a tree; use at least 2")
     return number
 
 
 def _positive_size(value: Any) -> int:
     size = parse_size(value)
     if size < 1:
-        raise BadInput(f"{value!r} is no size at all; write it like 32 MiB")
+        raise BadInput(f"{value!r} is not more than 0; write it like 32 MiB")
     return size
 
 
@@ -178,63 +178,69 @@ def _numeric_address(value: Any) -> str:
 def _positive_time(value: Any) -> float:
     seconds = parse_time(value)
     if seconds <= 0:
-        raise BadInput(f"{value!r} is no time at all; write it like 2 s")
+        raise BadInput(f"{value!r} is not more than 0; write it like 2 s")
     return seconds
 
 
 def _positive_rate(value: Any) -> int:
     rate = int(parse_rate(value))
     if rate < 1:
-        raise BadInput(f"{value!r} is no rate at all; write it like 100 MB/s")
+        raise BadInput(f"{value!r} is not more than 0; write it like 100 MB/s")
     return rate
 
 
 SETTINGS: dict[str, Setting] = {
     "session": Setting("auto", _name, "name of the session; auto: slurm-JOB in a job, else local"),
-    "node": Setting("", _text, "node to go through where several are on this host, e.g. node-2"),
-    "run_dir": Setting("", _text, "directory of sessions; empty: $XDG_RUNTIME_DIR or the system's"),
-    "memory_dir": Setting("/dev/shm", _text, "tmpfs below which the memory tier lies"),  # noqa: S108
-    "disk_dir": Setting(
-        "", _text, "node-local disk below which the disk tier lies; empty: $TMPDIR"
+    "node": Setting("", _text, "node to connect through if this host has several, e.g. node-2"),
+    "run_dir": Setting(
+        "", _text, "directory for sessions; empty: $XDG_RUNTIME_DIR or the system's"
     ),
+    "memory_dir": Setting("/dev/shm", _text, "tmpfs that holds the memory tier"),  # noqa: S108
+    "disk_dir": Setting("", _text, "node-local disk that holds the disk tier; empty: $TMPDIR"),
     "memory": Setting("auto", _capacity, "capacity of a node's memory tier"),
     "disk": Setting("auto", _capacity, "capacity of a node's disk tier"),
     "huge_pages": Setting("on", _switch, "huge pages for the memory tier where Linux has them"),
     "launcher": Setting("auto", _text, "what starts the agents: hostfile, openmpi, slurm, local"),
     "hostfile": Setting("", _absolute_path, "file with the hosts on which to start agents by ssh"),
-    "ssh": Setting("ssh -o BatchMode=yes", _text, "command that runs another one on a host"),
-    "start_within": Setting("30 s", _positive_time, "time that agents have to start"),
+    "ssh": Setting("ssh -o BatchMode=yes", _text, "command that runs another command on a host"),
+    "start_within": Setting("30 s", _positive_time, "time limit for agents to start"),
     "listen": Setting("auto", _numeric_address, "numeric address on which an agent listens"),
     "interface": Setting("", _text, "network interface on which agents listen, e.g. hsn0 or hsn*"),
     "port": Setting("0", _count, "first port to try; 0: derived from the session's name"),
-    "role": Setting("compute", parse_role, "what agents are for: compute, staging or spare"),
-    "rack": Setting("", _text, "what an agent's host shares with its neighbours: a label"),
-    "congestion": Setting(
-        "auto", _text, "that of TCP connections; auto: the system's unless it is BBR"
+    "role": Setting("compute", parse_role, "role of the agents: compute, staging or spare"),
+    "rack": Setting(
+        "", _text, "rack of an agent's host: a label that it shares with its neighbours"
     ),
-    "scrub_rate": Setting("16 MiB/s", lambda v: int(parse_rate(v)), "how fast copies are re-read"),
-    "virtual_nodes": Setting("100", _positive, "points of a node on the hash ring"),
+    "congestion": Setting(
+        "auto", _text, "TCP congestion control; auto: the system's unless it is BBR"
+    ),
+    "scrub_rate": Setting(
+        "16 MiB/s", lambda v: int(parse_rate(v)), "rate at which copies are re-read and verified"
+    ),
+    "virtual_nodes": Setting("100", _positive, "points of each node on the hash ring"),
     "deadline": Setting("2 s", _positive_time, "silence after which an agent counts as failed"),
     "avoid": Setting("5 s", parse_time, "how long a failed agent is avoided"),
     "put_retry_for": Setting(
         "15 s", parse_time, "how long a put or a drop is retried while a failed owner is replaced"
     ),
     "probe_period": Setting(
-        "0.4 s", _positive_time, "how often an agent probes another; deaths take a few of these"
+        "0.4 s",
+        _positive_time,
+        "how often an agent probes another; detecting a death takes a few periods",
     ),
     "restore_rate": Setting(
-        "512 MiB/s", _positive_rate, "how fast a node fetches copies that were lost"
+        "512 MiB/s", _positive_rate, "rate at which a node fetches lost copies"
     ),
     "partition_wait": Setting(
         "60 s", parse_time, "how long restoring waits when over a third of the nodes vanish at once"
     ),
     "metrics_port": Setting(
-        "0", _count, "port of the loopback interface for OpenMetrics, of the first agent; 0: none"
+        "0", _count, "loopback port for OpenMetrics, of the first agent; 0: none"
     ),
     "metrics_file": Setting(
-        "", _text, "file for OpenMetrics at an agent's end; {node} in it is the node's name"
+        "", _text, "file for OpenMetrics when an agent ends; {node} in it is the node's name"
     ),
-    "file_tier": Setting("disk", _tier, "where copies of files lie: memory or disk"),
+    "file_tier": Setting("disk", _tier, "tier for copies of files: memory or disk"),
     "file_largest": Setting(
         "auto", _capacity, "larger files are not cached; auto: a quarter of the tier"
     ),
@@ -242,27 +248,29 @@ SETTINGS: dict[str, Setting] = {
         "60 s", parse_time, "files changed less than this ago are served but not kept"
     ),
     "file_deadline": Setting(
-        "0.5 s", _positive_time, "silence at which an owner of files is given up, at least"
+        "0.5 s", _positive_time, "shortest silence after which an owner of files is given up"
     ),
     "file_strikes": Setting(
         "2", _positive, "consecutive missed deadlines after which an owner of files is avoided"
     ),
     "roots": Setting(
-        "", _directories, "directories whose files programs read from copies, with ':' between them"
+        "", _directories, "directories whose files programs read from copies, separated by ':'"
     ),
     "spread_roots": Setting(
-        "", _directories, "roots whose files a mount has from their owners, not down a tree"
+        "", _directories, "roots whose files a mount reads from their owners, not down a tree"
     ),
     "mount_stuck_after": Setting(
-        "10 s", _positive_time, "how long a mount may be stuck before it is aborted and made anew"
+        "10 s",
+        _positive_time,
+        "how long a mount may be stuck before it is aborted and mounted again",
     ),
-    "tree_degree": Setting("8", _degree, "nodes of a rack that one node passes a broadcast on to"),
+    "tree_degree": Setting("8", _degree, "nodes in its rack that a node passes a broadcast on to"),
     "tree_largest": Setting(
-        "32 MiB", _positive_size, "larger files are broadcast in parts, straight from their owner"
+        "32 MiB", _positive_size, "larger files are broadcast in parts, directly from their owner"
     ),
-    "tree_tier": Setting("memory", _tier, "where copies of broadcast files lie: memory or disk"),
+    "tree_tier": Setting("memory", _tier, "tier for copies of broadcast files: memory or disk"),
     "tree_ttl": Setting(
-        "0 s", parse_time, "how long what was broadcast is believed; 0: until it is refreshed"
+        "0 s", parse_time, "how long broadcast copies are trusted; 0: until refreshed"
     ),
 }
 
@@ -301,7 +309,9 @@ def load(
             if name in RENAMED:
                 raise BadInput(f"{origin(name)} sets {name!r}, which is now {RENAMED[name]!r}")
             if name not in SETTINGS:
-                raise BadInput(f"{origin(name)} sets {name!r}, which is unknown{suggest(name)}")
+                raise BadInput(
+                    f"{origin(name)} sets {name!r}, which is not a setting{suggest(name)}"
+                )
             written[name], origins[name] = value, origin(name)
 
     for path in (user_file(environment), job_file(environment)):
@@ -351,8 +361,8 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except OSError as error:  # it is not missing: what it says must not go unheard
         raise BadInput(
-            f"the settings in {path} cannot be read: {error.strerror}; correct that, or name "
-            f"another place by XDG_CONFIG_HOME or {PREFIX}CONFIG"
+            f"cannot read the settings in {path}: {error.strerror}; fix that, or point "
+            f"XDG_CONFIG_HOME or {PREFIX}CONFIG to another place"
         ) from None
 
 
@@ -378,7 +388,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text())
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} cannot be read as TOML: {error}") from None
+        raise BadInput(f"cannot read {path} as TOML: {error}") from None
 
 
 def suggest(name: str) -> str:

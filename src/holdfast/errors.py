@@ -4,15 +4,15 @@ Grouped by what a handler would do::
 
     HoldfastError
     ├── BadInput              fix the call: argument, key, setting or file is wrong     (ValueError)
-    │   └── KeyExists         the key holds other bytes: choose another key
-    ├── NotFound              nobody has it, nobody who might have had it was lost     (LookupError)
+    │   └── KeyExists         the key has other contents: choose another key
+    ├── NotFound              no node has it, and no node that may have had it is lost (LookupError)
     │   ├── Dropped           it was dropped, and that is final
     │   └── NotCached         the shared file system has it: read it there
     ├── TryAgain              the same call may succeed later                      (ConnectionError)
     │   ├── Unavailable       nodes that may hold it cannot be reached
-    │   ├── NotEnoughNodes    fewer nodes answer than copies are wanted
+    │   ├── NotEnoughNodes    fewer nodes answer than copies were requested
     │   ├── DeadlineMissed    an agent is too slow, stopped or cut off              (TimeoutError)
-    │   ├── Busy              somebody else is writing the same key at this moment
+    │   ├── Busy              another request is writing the same key right now
     │   ├── StaleView         an agent sees other owners of the key: its view or ours is old
     │   └── RanksFailed       ranks of the MPI program died: `store.recover()`, then go on
     ├── BlocksLost            every copy is gone: read the blocks from their source   (LookupError)

@@ -152,7 +152,8 @@ def split_spares(comm: MPI.Intracomm, count: int) -> Crew:
     """Hold back the last `count` ranks of `comm` to take the places of ranks that die."""
     if not 0 <= count < comm.size:
         raise BadInput(
-            f"{count} spares of {comm.size} ranks; hold back at least 0, leave at least 1 to work"
+            f"cannot keep {count} of {comm.size} ranks as spares; keep at least 0, and "
+            "leave at least 1 to work"
         )
     return Crew(comm, count)
 

@@ -61,7 +61,7 @@ def parse_share(text: str | float) -> float:
     value = _parse(text, {"": 1.0, "%": 0.01}, "share", "6% or 0.06")
     if value > 1:
         meant = f"{value:g}%" if value <= 100 else "6% or 0.06"
-        raise BadInput(f"{text!r} is more than the whole; write it like {meant}")
+        raise BadInput(f"{text!r} is more than 100 %; write it like {meant}")
     return value
 
 

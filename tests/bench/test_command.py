@@ -22,9 +22,9 @@ def holdfast(*arguments):
         (["nonsense"], "there is no benchmark 'nonsense'; choose one of core"),
         (["core", "--write", "x.md"], "use it with `holdfast bench all`"),
         (["all", "--write", "no/such/place/x.md"], "there is no directory no/such/place"),
-        (["core", "--plots", "."], "draws those of `holdfast bench mount` and `replicas`"),
-        (["core", "--small"], "a short run of `holdfast bench mount` only"),
-        (["replicas", "--plots", "no/such/place"], "into a directory that exists"),
+        (["core", "--plots", "."], "draws the plots of `holdfast bench mount` or `replicas`"),
+        (["core", "--small"], "works only with `holdfast bench mount`"),
+        (["replicas", "--plots", "no/such/place"], "into an existing directory"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments, sentence):

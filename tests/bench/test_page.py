@@ -28,8 +28,8 @@ def test_the_page_says_when_and_where_and_what():
 
 
 def test_an_invalid_run_is_marked():
-    text = page(Report("core", [], invalid=["it was busy"]))
-    assert '!!! warning "This run is invalid"\n\n    - it was busy\n' in text
+    text = page(Report("core", [], invalid=["the machine was busy"]))
+    assert '!!! warning "This run is invalid"\n\n    - the machine was busy\n' in text
 
 
 def test_the_soaks_of_the_page_before_are_kept(tmp_path):

@@ -59,8 +59,8 @@ def test_warm_brings_everything_to_every_node_and_reads_it_once(
 
     again = command(cluster, "warm", "--broadcast", str(storage.at))
     assert again.returncode == 0, again.stderr
-    assert f"{NODES} nodes have what they could keep" in again.stdout
-    assert "left out" in again.stdout
+    assert f"{NODES} nodes have all files that could be kept" in again.stdout
+    assert "were skipped" in again.stdout
     assert storage.opens() == {}
 
     shown = command(cluster, "status")
@@ -82,9 +82,9 @@ def test_a_node_that_does_not_answer_is_named(
     said = command(cluster, "status", "--json").stdout
     cluster.resume(6)
     assert done.returncode == 0, done.stderr
-    assert f"{NODES - 1} nodes have all of it" in done.stdout
+    assert f"{NODES - 1} nodes have all files:" in done.stdout
     [state] = [one["state"] for one in json.loads(said)["nodes"] if one["node"] == "node-6"]
-    assert "Not reached: node-6" in done.stdout or state != "alive"  # it was known to be dead
+    assert "Could not reach node-6" in done.stdout or state != "alive"  # it was known to be dead
     for name in sorted(data)[:10]:
         assert programs.ask(6, FILE, name) == data[name]
 

@@ -43,7 +43,7 @@ def test_none_means_not_given() -> None:
 def test_unknown_names_are_refused_wherever_they_stand(home: Path) -> None:
     with pytest.raises(BadInput, match=r"HOLDFAST_DEADLIN .*did you mean 'deadline'"):
         config.load(environment={"HOLDFAST_DEADLIN": "3"})
-    with pytest.raises(BadInput, match="argument colour sets 'colour', which is unknown"):
+    with pytest.raises(BadInput, match="argument colour sets 'colour', which is not a setting"):
         config.load({"colour": "red"}, environment={})
     (home / "holdfast.toml").write_text("memmory = 3\n")
     with pytest.raises(BadInput, match=r"holdfast.toml sets 'memmory'"):
@@ -64,14 +64,14 @@ def test_a_bad_value_names_its_source(home: Path) -> None:
     with pytest.raises(BadInput, match=r"memory \(from HOLDFAST_MEMORY\): 'lots' is not a size"):
         config.load(environment={"HOLDFAST_MEMORY": "lots"})
     (home / "holdfast.toml").write_text("memory = [\n")
-    with pytest.raises(BadInput, match="cannot be read as TOML"):
+    with pytest.raises(BadInput, match=r"cannot read .* as TOML"):
         config.load(environment={})
 
 
 @pytest.mark.parametrize("content", [b"memory = [", b"\xff\xfe", b"session"])
 def test_a_user_s_file_that_is_no_toml_is_a_sentence(home: Path, content: bytes) -> None:
     (home / "holdfast" / "config.toml").write_bytes(content)
-    with pytest.raises(BadInput, match=r"config\.toml cannot be read as TOML"):
+    with pytest.raises(BadInput, match=r"cannot read .*config\.toml as TOML"):
         config.load(environment={"XDG_CONFIG_HOME": str(home)})
 
 
@@ -81,7 +81,9 @@ def test_a_user_s_file_that_cannot_be_looked_at_is_a_sentence(home: Path) -> Non
     own = os.geteuid()
     os.seteuid(own or 65534)  # root may look at everything
     try:
-        with pytest.raises(BadInput, match=r"config\.toml cannot be read: Permission denied"):
+        with pytest.raises(
+            BadInput, match=r"cannot read the settings in .*config\.toml: Permission denied"
+        ):
             config.load(environment={"XDG_CONFIG_HOME": str(home)})
     finally:
         os.seteuid(own)

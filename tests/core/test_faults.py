@@ -290,7 +290,7 @@ def test_a_tier_removed_underneath_is_said(pages: str) -> None:
         if own:  # nobody can remove what has no name
             job.objects.put(key_owned(job, 2, 0), b"x" * 100_000, copies=2)
             return
-        with pytest.raises(errors.Damaged, match="removed underneath"):
+        with pytest.raises(errors.Damaged, match="removed while the agent was using it"):
             job.objects.put(key_owned(job, 2, 0), b"x" * 100_000, copies=2)
 
 

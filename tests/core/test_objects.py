@@ -65,7 +65,7 @@ def test_a_key_is_written_once(job: holdfast.Job) -> None:
         data = os.urandom(size)
         job.objects.put(f"key-{size}", data)
         job.objects.put(f"key-{size}", data)  # the same bytes again are fine
-        with pytest.raises(errors.KeyExists, match="holds other bytes"):
+        with pytest.raises(errors.KeyExists, match="has other contents"):
             job.objects.put(f"key-{size}", data[:-1] + bytes([data[-1] ^ 1]))
         with pytest.raises(errors.KeyExists):
             job.objects.put(f"key-{size}", data + b"x")
@@ -93,7 +93,7 @@ def test_many_writers_of_one_key_agree_on_one_of_them(cluster: holdfast.LocalClu
 
 
 def test_not_found_is_said_only_when_everybody_answered(job: holdfast.Job) -> None:
-    with pytest.raises(errors.NotFound, match="'nothing' is on no node"):
+    with pytest.raises(errors.NotFound, match="no node has 'nothing'"):
         job.objects.get("nothing")
     with pytest.raises(errors.NotFound):
         job.objects.stat("nothing")

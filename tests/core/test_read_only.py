@@ -120,7 +120,7 @@ def test_tiers_are_made_elsewhere(place: ReadOnly, setting: str) -> None:
 
 
 def test_sessions_lie_elsewhere(place: ReadOnly) -> None:
-    sentence = "holdfast: no session can lie in {}: Read-only file system; set another run_dir\n"
+    sentence = "holdfast: cannot keep sessions in {}: Read-only file system; set another run_dir\n"
     for below in (place.at / "directory", place.at / "new", place.at):
         place.run = below  # the last has something of the session's name, which cannot be removed
         told = place.holdfast("up", "--nodes", "1", code=2)

@@ -125,15 +125,15 @@ def test_a_port_in_use_is_passed_over() -> None:
     [
         (["up", "--nodes", "0"], 2, "1 to 1024"),
         (["up", "--memory", "lots"], 2, "is not a size"),
-        (["up", "--session", "a/b"], 2, "is not a name"),
+        (["up", "--session", "a/b"], 2, "is not a valid name"),
         (
             ["up", "--set", "deadlin=3"],
             2,
             "there is no setting 'deadlin'; did you mean 'deadline'?",
         ),
-        (["up", "--set", "virtual_nodes=0"], 2, "not at least 1"),
+        (["up", "--set", "virtual_nodes=0"], 2, "use at least 1"),
         (["up", "--set", "colour"], 2, "write it like"),
-        (["up", "--set", "memory_dir=/nowhere"], 2, "no tier can lie below /nowhere"),
+        (["up", "--set", "memory_dir=/nowhere"], 2, "cannot keep a tier below /nowhere"),
         (["up", "--set", "listen=localhost"], 2, "is not a numeric address"),
         (["up", "--set", "run_dir=/proc/nowhere"], 2, "set another run_dir"),
         (["up", "--set", "listen=192.0.2.1"], 1, "cannot listen"),

@@ -211,5 +211,5 @@ def test_agents_run_where_metrics_cannot_be_offered(tmp_path: Path) -> None:
             job = cluster.connect()
             job.objects.put("key", b"bytes", copies=1)
             log = Path(cluster.directory, "node-0.log")
-            assert f"no metrics on port {port}: Address already in use" in log.read_text()
+            assert f"cannot serve metrics on port {port}: Address already in use" in log.read_text()
             assert job.objects.get("key") == b"bytes"

@@ -62,9 +62,9 @@ def test_where_nothing_can_be_mounted_objects_are_shown_instead() -> None:
     hidden = 'mount --bind /dev/null /dev/fuse && exec "$@"'
     bare = ["unshare", "--mount", "sh", "-c", hidden, "sh", sys.executable, "-c", BARE, "demo"]
     out = run(*bare)
-    assert "there is none: file systems cannot be mounted here" in out
+    assert "none can be mounted: file systems cannot be mounted here" in out
     assert "4 agents, 2 copies, one agent killed" in out
-    assert "there is none" in run(*bare, "files", code=7)
+    assert "none can be mounted" in run(*bare, "files", code=7)
     assert "all are right" in " ".join(out.split())
 
 

@@ -22,11 +22,11 @@ def test_the_demo_shows_a_storm(
     said = capsys.readouterr().out
     assert "A package of 15 files" in said
     assert "2 nodes storage" in said
-    assert "each file opened once, each directory listed once" in " ".join(said.split())
+    assert "each file was opened once, each directory listed once" in " ".join(said.split())
     assert (tmp_path / "storm.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_where_it_cannot_be_shown_it_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "why_not", lambda: "/dev/fuse is missing")
-    with pytest.raises(Refused, match="demo of imports needs a storage that counts, and there is"):
+    with pytest.raises(Refused, match="demo of imports needs a file system that counts"):
         demo("import")

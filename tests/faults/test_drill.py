@@ -80,16 +80,16 @@ def test_an_agent_is_stopped_in_the_middle_of_a_put_and_goes_on(session: None) -
     said = run("drill", "stop", "2", exit_code=2)
     assert "node 2 is stopped, not running; nothing was done" in said
     said = run("drill", "kill", "2", "--at", "get", exit_code=2)
-    assert "the agent of node 2 is stopped, and gets to no stage" in said
+    assert "the agent of node 2 is stopped, so it reaches no stage" in said
     text = run("drill", "resume", "2")
     assert "resume(node=2)" in text
-    assert "requests of a client failed" in text
+    assert "client requests failed" in text
     assert condition(2) == "running"
 
 
 def test_what_never_happens_is_said(session: None) -> None:
     text = run("drill", "kill", "0", "--at", "trim", "--within", "0.2 s")
-    assert "kill(node=0, at='trim'): it never happened" in text
+    assert "kill(node=0, at='trim'): it never struck" in text
     assert condition(0) == "running"
 
 
@@ -122,7 +122,7 @@ MISTAKES = [
     (("resume", "0"), 2, "node 0 is running, not stopped; nothing was done"),
     (("restart", "0"), 2, "node 0 is running, not dead; nothing was done"),
     (("cut", "0", "1"), 2, "share one network, which cannot be cut; start them with"),
-    (("cut", "0", "0,1"), 2, "one of them is in both"),
+    (("cut", "0", "0,1"), 2, "one of them is on both sides"),
     (("heal",), 2, "share one network"),
     (("kill", "0", "--within", "soon"), 2, "soon"),
     (("kill", "0", "--session", "other"), 3, "no session 'other'"),

@@ -43,11 +43,11 @@ def test_a_plan_reads_aloud_and_can_be_read_back() -> None:
     [
         (lambda: Faults().kill(0, at="puts"), "no stage 'puts'; the stages are put, chain"),
         (lambda: Faults().stop(0, at="put", after=0), "pass 1 or later"),
-        (lambda: Faults().cut((0, 1), (1, 2)), "one of them is in both"),
+        (lambda: Faults().cut((0, 1), (1, 2)), "one of them is on both sides"),
         (lambda: Faults().cut((), 1), "name at least one on each side"),
         (lambda: Faults().lose(0, 1, 1.0), "between 0 and 1"),
         (lambda: Faults().wait("soon"), "soon"),
-        (lambda: Faults().random(rounds=1, nodes=2), "they need 3"),
+        (lambda: Faults().random(rounds=1, nodes=2), "use at least 3"),
     ],
 )
 def test_mistakes_in_a_plan_are_said(make: object, words: str) -> None:
@@ -95,7 +95,7 @@ def test_the_stages_are_those_of_the_core(job: holdfast.Job) -> None:
         arm(client, socket, Arm("puts", "kill"), deadline=5.0)
     with pytest.raises(errors.BadInput, match="the actions are kill, stop and nothing"):
         arm(client, socket, Arm("put", "hurt"), deadline=5.0)
-    with pytest.raises(errors.BadInput, match=r"faults\.arm cannot be read"):
+    with pytest.raises(errors.BadInput, match=r"cannot decode the message to faults\.arm"):
         client.call(socket, "faults", "arm", b"\xc1", deadline=5.0)
     with pytest.raises(errors.BadInput, match="no method 'disarm'"):
         client.call(socket, "faults", "disarm", b"", deadline=5.0)

@@ -99,7 +99,7 @@ def test_a_node_that_the_command_cannot_reach_is_told_by_another(
 ) -> None:
     done = refresh(agents, four, root)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"{NODES} nodes look again at {root}.\n"
+    assert done.stdout == f"Refreshed {root} on {NODES} nodes.\n"
     assert read(agents, root) == [{"new"}] * NODES
     four.heal()
     assert read(agents, root) == [{"new"}] * NODES
@@ -133,5 +133,5 @@ def test_a_node_that_nobody_reaches_is_named_or_looks_again(
         done = refresh(agents, four, root)
         assert (done.returncode, done.stderr) == (0, "")
     else:
-        assert done.stdout == f"{NODES - 1} nodes look again at {root}.\n"
+        assert done.stdout == f"Refreshed {root} on {NODES - 1} nodes.\n"
     wait_for(lambda: read(agents, root) == [{"new"}] * NODES, "node 1 has old files")

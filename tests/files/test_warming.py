@@ -122,5 +122,5 @@ def test_warm_says_so_when_no_agent_answers(
         cluster.kill(node)
     done = command(cluster, "warm", str(storage.at))
     assert done.returncode != 0
-    assert done.stderr == "holdfast: no agent answered; `holdfast status` shows them\n"
+    assert done.stderr == "holdfast: no agent answered; check them with `holdfast status`\n"
     assert storage.opens() == {}

@@ -217,7 +217,7 @@ def test_rule_7_a_new_member_does_not_speak_for_the_one_before(
     for ask in (inside.client.get, inside.client.stat, inside.client.open):
         with pytest.raises(errors.NotFound):
             ask(new.address, b"never put", member=new.number)
-        with pytest.raises(errors.Unavailable, match="another member lives at this address"):
+        with pytest.raises(errors.Unavailable, match="this address now belongs to another member"):
             ask(new.address, b"never put", member=old.number)
 
 

@@ -236,7 +236,7 @@ def test_writing_is_refused_and_changes_nothing(
         lambda: fs.rmdir(f"{storage.at}/a"),
     ]
     for attempt in attempts:
-        with pytest.raises(BadInput, match="read only"):
+        with pytest.raises(BadInput, match="read-only"):
             attempt()
     assert {str(p.relative_to(backing)) for p in backing.rglob("*") if p.is_file()} == set(data)
     assert (backing / "top").read_bytes() == data["top"]
@@ -245,7 +245,7 @@ def test_writing_is_refused_and_changes_nothing(
 def test_roots_come_from_the_settings_and_mistakes_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(BadInput, match="no root is given"):
+    with pytest.raises(BadInput, match="no root was given"):
         fsspec.filesystem("holdfast")
     with pytest.raises(BadInput, match="did you mean 'session'"):
         fsspec.filesystem("holdfast", root=tmp_path, sesion="x")
@@ -255,7 +255,7 @@ def test_roots_come_from_the_settings_and_mistakes_are_named(
     (tmp_path / "two").mkdir()
     monkeypatch.setenv("HOLDFAST_ROOTS", f"{tmp_path}/one:{tmp_path}/two")
     fs = fsspec.filesystem("holdfast")
-    with pytest.raises(BadInput, match="lies below none of the roots"):
+    with pytest.raises(BadInput, match="is not below any of the roots"):
         fs.cat_file(f"{tmp_path}/three")
     with pytest.raises(NoSession):
         fs.cat_file(f"{tmp_path}/two/file")

@@ -32,14 +32,14 @@ def test_what_is_found_and_why(hosts: Path) -> None:
     found = launchers.choose(settings(), {})[1]
     assert (found.what, found.why) == (
         "this machine",
-        "no host file, Open MPI or Slurm job is here",
+        "there is no host file, Open MPI or Slurm job",
     )
     launcher, found = launchers.choose(settings(), SLURM)
     assert launcher.name == "slurm"
     assert (found.what, found.why) == ("Slurm job 17 with 4 nodes", "SLURM_JOB_ID is set")
     launcher, found = launchers.choose(settings(hostfile=str(hosts)), SLURM | OMPI)
     assert launcher.name == "hostfile"
-    assert (found.what, found.why) == (f"2 hosts in {hosts}", "a host file is given")
+    assert (found.what, found.why) == (f"2 hosts in {hosts}", "a host file was given")
     found_by_mpi = launchers.LAUNCHERS["openmpi"].detect(settings(), OMPI)
     assert found_by_mpi
     assert found_by_mpi.what == "Open MPI with 8 ranks"
@@ -48,7 +48,7 @@ def test_what_is_found_and_why(hosts: Path) -> None:
 def test_the_user_overrides_what_is_found() -> None:
     launcher, found = launchers.choose(settings(launcher="local"), SLURM, 2)
     assert launcher.name == "local"
-    assert found.why == "the launcher 'local' is asked for"
+    assert found.why == "the launcher 'local' was requested"
     assert launcher.nodes(()) == ("node-0", "node-1")
 
 
@@ -66,8 +66,8 @@ def test_mpiexec_in_a_slurm_job_is_refused() -> None:
         ({"launcher": "slurm"}, "the launcher 'slurm' needs a Slurm job: SLURM_JOB_ID is not"),
         ({"launcher": "openmpi"}, "needs Open MPI's mpiexec"),
         ({"launcher": "hostfile"}, "needs a host file: `--hostfile FILE`"),
-        ({"hostfile": "/nowhere/hosts"}, "/nowhere/hosts cannot be read: No such file"),
-        ({"hostfile": "/dev/null"}, "lists no hosts; write one on each line"),
+        ({"hostfile": "/nowhere/hosts"}, "cannot read the host file /nowhere/hosts: No such file"),
+        ({"hostfile": "/dev/null"}, "lists no hosts; write one per line"),
         ({"role": "idle"}, "'idle' is not a role; use compute, staging or spare"),
     ],
 )
@@ -80,10 +80,10 @@ def test_mistakes(wanted: dict[str, str], message: str) -> None:
 def test_mistakes_on_the_command_line(tmp_path: Path) -> None:
     hosts = tmp_path / "none"
     error = holdfast("up", "--hostfile", str(hosts), code=2)
-    assert error == f"holdfast: the host file {hosts} cannot be read: No such file or directory\n"
+    assert error == f"holdfast: cannot read the host file {hosts}: No such file or directory\n"
     error = holdfast("up", "--nodes", "2", "--set", "interface=nope*", code=2)
     assert "the agents of 2 nodes did not start" in error
-    assert "no interface 'nope*' with an address is on" in error
+    assert "has no interface 'nope*' with an address" in error
 
 
 def test_nodes_and_a_host_file_do_not_go_together(hosts: Path) -> None:
@@ -98,13 +98,13 @@ def test_a_host_file(hosts: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a\nb\na\n", "line 3: a is there twice; a host has one agent"),
+        ("a\nb\na\n", "line 3: a is listed twice; each host runs one agent"),
         ("a color=red\n", "line 1: 'color=red' is unknown; after the host, write role=ROLE"),
         ("a role=idle\n", "line 1: 'idle' is not a role"),
-        ("a/b\n", "line 1: 'a/b' cannot name a node"),
-        ("-oProxyCommand=x\n", "line 1: '-oProxyCommand=x' cannot name a node"),
-        ("-q\n", "line 1: '-q' cannot name a node"),
-        ("\xff\xfe", "cannot be read: it is not text"),
+        ("a/b\n", "line 1: 'a/b' is not a valid node name"),
+        ("-oProxyCommand=x\n", "line 1: '-oProxyCommand=x' is not a valid node name"),
+        ("-q\n", "line 1: '-q' is not a valid node name"),
+        ("\xff\xfe", ": it is not text"),
     ],
 )
 def test_a_host_file_with_mistakes(tmp_path: Path, text: str, message: str) -> None:
@@ -117,7 +117,7 @@ def test_a_host_file_with_mistakes(tmp_path: Path, text: str, message: str) -> N
 
 @pytest.mark.parametrize("name", ["", "session", "../a", ".a", "x" * 65])
 def test_names_that_are_none(name: str) -> None:
-    with pytest.raises(BadInput, match="cannot name a node"):
+    with pytest.raises(BadInput, match="is not a valid node name"):
         node.check_name(name)
 
 

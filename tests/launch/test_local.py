@@ -98,7 +98,7 @@ def test_an_agent_that_gives_way_says_so_and_the_command_fails() -> None:
         assert "the agent of node-2 did not start: node-2 has another agent that started" in error
         assert "run the command again" in error
         end = time.monotonic() + 60
-        while "node-2 has another agent that started later" not in (
+        while "another agent of node-2 started later" not in (
             log := (directory / "node-2.log").read_text()
         ):
             assert time.monotonic() < end, log
@@ -127,7 +127,7 @@ def test_a_stopped_agent_is_not_replaced(session: None) -> None:
     kill("node-1")
     error = holdfast("up", "--missing", code=5)
     os.kill(stopped.process.pid, signal.SIGCONT)
-    assert f"node-2 has an agent that runs (process {stopped.process.pid})" in error
+    assert f"node-2 already has a running agent (process {stopped.process.pid})" in error
     assert "started: node-1" in error
     assert states() == dict.fromkeys(["node-0", "node-1", "node-2"], "up")
 
@@ -198,7 +198,7 @@ def test_agents_whose_session_directory_was_removed_end_and_leave_nothing(
     holdfast("up", "--nodes", "1")  # another session in its place does not count
     ended = processes.wait([one.process for one in agents], 90)
     assert not processes.end([one.process for one in agents], 10)
-    assert ended, "agents that nobody can reach go on"
+    assert ended, "agents that no client can reach go on"
     for one in agents:
         log = (tmp_path / "moved" / f"{one.member.node}.log").read_text()
         assert "the session's directory was removed" in log

@@ -69,7 +69,7 @@ def test_several_ranks_on_one_host_start_one_agent(place: Path) -> None:
     error = run(*mpiexec(place, "--oversubscribe", "-n", "2"), HOLDFAST, "up", code=2)
     assert error.count("is running with 1 nodes") == 1
     error = run(*mpiexec(place, "--oversubscribe", "-n", "2"), HOLDFAST, "up", "--missing", code=2)
-    assert "agents cannot be added by mpiexec; use `holdfast up --missing --hostfile" in error
+    assert "mpiexec cannot add agents to a session; use `holdfast up --missing --hostfile" in error
     holdfast("down")
 
 

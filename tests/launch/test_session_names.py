@@ -36,17 +36,17 @@ def down(home: Path, session: str) -> str:
 
 def test_a_name_is_no_way_out_of_the_run_dir(home: Path) -> None:
     home.parent.chmod(0o700)
-    assert "is not a name; use up to 40 letters" in up(home, "..", code=2)
+    assert "is not a valid name; use up to 40 letters" in up(home, "..", code=2)
     assert (home / "train/data").read_text() == "years of work"
     assert (home.parent / "beside").read_text() == "years of work"
     for name in ("..", ".", ".hidden", "-", "", "a/b", "x" * 41):
-        with pytest.raises(BadInput, match="is not a name"):
+        with pytest.raises(BadInput, match="is not a valid name"):
             config.load(environment={"HOLDFAST_SESSION": name})
 
 
 def test_a_directory_of_the_users_is_left_alone(home: Path) -> None:
     said = up(home, "train", code=2)
-    assert f"{home}/train is there and is no session's, so it is left alone" in said
+    assert f"{home}/train exists but does not belong to a session, so it is left alone" in said
     assert (home / "train/data").read_text() == "years of work"
 
 
@@ -67,7 +67,7 @@ def test_nor_is_a_key_beside_data(home: Path) -> None:
 
 def refused(directory: Path) -> None:
     """As an agent does it that finds the directory on its own host."""
-    with pytest.raises(BadInput, match="is no session's, so it is left alone"):
+    with pytest.raises(BadInput, match="does not belong to a session, so it is left alone"):
         node.clear_stale(str(directory))
 
 

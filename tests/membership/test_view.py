@@ -126,7 +126,7 @@ def test_messages_carry_views(heard: list[Entry]) -> None:
     ],
 )
 def test_a_message_that_is_no_view_is_refused_in_a_sentence(message: bytes) -> None:
-    with pytest.raises(BadInput, match="not a list of members"):
+    with pytest.raises(BadInput, match="as a list of members"):
         View.decode(message)
 
 

@@ -47,7 +47,9 @@ def test_they_are_configured_as_the_command_is(
     everywhere.mount(load().config, members, str(tmp_path / "mnt"), [root.name])
     assert list(control.of_session(alone.directory).values()) == [mount], "it mounted anew"
     (tmp_path / "other").mkdir()
-    with pytest.raises(Unavailable, match=r"not mounted everywhere; elsewhere: .* is mounted"):
+    with pytest.raises(
+        Unavailable, match=r"could not mount on every host; elsewhere: .* is mounted"
+    ):
         everywhere.mount(load().config, members, str(tmp_path / "mnt"), ["other"])
 
 

@@ -102,7 +102,7 @@ def test_one_that_cannot_be_mounted_again_can_be_unmounted(
             assert control.stop(config_of(alone), str(outer / "mnt")) == outer / "mnt"
             assert not mount.supervisor.running
             assert files_of_mounts(alone) == []
-            with pytest.raises(BadInput, match="nothing of Holdfast is mounted"):
+            with pytest.raises(BadInput, match="there is no Holdfast mount"):
                 control.stop(config_of(alone), str(outer / "mnt"))
         finally:
             mounts.detach(tmp_path / "moved/mnt")

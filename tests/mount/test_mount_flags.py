@@ -20,10 +20,10 @@ COMMAND = Path(sys.executable).with_name("holdfast")
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("run --mount --on-failure bogus -- true", "--on-failure has no meaning with --mount"),
-        ("run --mount --copies 7 -- true", "--copies has no meaning with --mount"),
-        ("warm --broadcast --copies 99 /tmp", "--copies has no meaning with --broadcast"),
-        ("warm --broadcast --parallel 2 /tmp", "--parallel has no meaning with --broadcast"),
+        ("run --mount --on-failure bogus -- true", "--on-failure cannot be used with --mount"),
+        ("run --mount --copies 7 -- true", "--copies cannot be used with --mount"),
+        ("warm --broadcast --copies 99 /tmp", "--copies cannot be used with --broadcast"),
+        ("warm --broadcast --parallel 2 /tmp", "--parallel cannot be used with --broadcast"),
         ("status --set deadline=abc", "deadline (from --set deadline): "),
         ("status --session a/b", "session (from --session): "),
     ],

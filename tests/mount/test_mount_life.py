@@ -68,18 +68,18 @@ def test_mounting_and_unmounting(alone: holdfast.LocalCluster, root: Path, point
     # Who names a file by the mount means the original.
     (root / "file").write_text("changed")
     refreshed = run(alone, COMMAND, "refresh", shown / "file")
-    assert refreshed.stdout == f"1 nodes look again at {root}/file.\n"
+    assert refreshed.stdout == f"Refreshed {root}/file on 1 node.\n"
     assert (shown / "file").read_text() == "changed"
 
     config = config_of(alone)
-    with pytest.raises(BadInput, match="is mounted already; unmount it first"):
+    with pytest.raises(BadInput, match="is already mounted; unmount it first"):
         control.start(config, str(point), [str(root)])
     with (shown / "file").open(), pytest.raises(Busy, match="is in use; end the programs"):
         control.stop(config, str(point))
     assert run(alone, COMMAND, "umount", point).stdout == f"{point} is unmounted.\n"
     assert point not in ours()
     assert control.of_session(alone.directory) == {}
-    with pytest.raises(BadInput, match="nothing of Holdfast is mounted"):
+    with pytest.raises(BadInput, match="there is no Holdfast mount"):
         control.stop(config, str(point))
 
 
@@ -119,11 +119,11 @@ def test_what_cannot_be_mounted_is_refused_in_a_sentence(
     finally:
         mounts.detach(point)
     for top in ("/", "/proc", "/sys/fs", "/dev"):
-        assert "nothing is mounted at" in refused(alone, top, root)
+        assert "cannot mount at" in refused(alone, top, root)
         assert "cannot be a root" in refused(alone, point, top)
     (root / "inside").mkdir()
-    assert "lie within one another" in refused(alone, root / "inside", root)
-    assert "lie within one another" in refused(alone, point, tmp_path)
+    assert "contain one another" in refused(alone, root / "inside", root)
+    assert "contain one another" in refused(alone, point, tmp_path)
     assert control.of_session(alone.directory) == {}
     assert [path for path in alone.directory.iterdir() if ".mount-" in path.name] == []
 
@@ -156,7 +156,7 @@ def test_a_mount_does_not_look_at_mounts(
     with through(alone, point, root) as view:
         other = tmp_path / "other"
         other.mkdir()
-        assert "lies on a mount of Holdfast" in refused(alone, other, view.top)
+        assert "is on a Holdfast mount" in refused(alone, other, view.top)
         # Its own program and libraries may not lie on one either.
         done = subprocess.run(
             [view / "holdfast_mount", f"point={other}", f"broadcast={root}"],

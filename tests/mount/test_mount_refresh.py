@@ -63,11 +63,11 @@ def test_a_stuck_mount_is_named_and_the_others_look_again(
         with first.stopped(), second.stopped():
             done = refresh(cluster, storage.at)
             assert done.returncode == 5
-            assert done.stdout == f"0 nodes look again at {storage.at}.\n"
+            assert done.stdout == f"Refreshed {storage.at} on 0 nodes.\n"
             for point in points[:2]:
                 assert f"node-0:{point}" in done.stderr
             assert str(points[2]) not in done.stderr
-            assert "refresh once more" in done.stderr
+            assert "refresh again" in done.stderr
             assert (third / "file").read_text() == "new, and longer"
         done = refresh(cluster, storage.at, "--json")
         assert (done.returncode, done.stderr) == (0, "")

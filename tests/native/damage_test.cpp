@@ -221,7 +221,7 @@ TEST_CASE("nobody is refused a key for the sake of a copy that went bad") {
     CHECK(contents(*place.store, "key") == bytes);
 }
 
-TEST_CASE("a tier removed underneath gives clear errors, and the other goes on") {
+TEST_CASE("a tier removed while gives clear errors, and the other goes on") {
     StoreDir place(64 << 20, 64 << 20, false);  // huge pages have no name to be removed by
     std::string bytes = random_bytes(100'000, 1);
     REQUIRE(put(*place.store, "key", bytes).ok());
@@ -231,7 +231,7 @@ TEST_CASE("a tier removed underneath gives clear errors, and the other goes on")
     std::filesystem::remove_all(place.tier(Tier::Memory));
     auto object = writer->commit(crc32c(0, bytes.data(), bytes.size()));
     CHECK(object.status().code() == Code::Damaged);
-    CHECK(object.status().message().find("removed underneath") != std::string::npos);
+    CHECK(object.status().message().find("removed while") != std::string::npos);
     CHECK(put(*place.store, "new", bytes).status().code() == Code::Damaged);
     CHECK(place.store->open_file(place.store->find("key")).status().code() == Code::Damaged);
     CHECK(place.store->find("key") == nullptr);

@@ -92,9 +92,9 @@ def test_what_a_failure_adds() -> None:
     ("call", "message"),
     [
         (lambda: cosmoflow(64, batch=8), "at least one file per node"),
-        (lambda: cosmoflow(64, compute=-1.0), "cannot be below 0"),
+        (lambda: cosmoflow(64, compute=-1.0), "cannot be negative"),
         (lambda: cosmoflow(0), "must be above 0"),
-        (lambda: train(cosmoflow(64), "hope", [], np.random.default_rng(0)), "take one of"),
+        (lambda: train(cosmoflow(64), "hope", [], np.random.default_rng(0)), "use one of"),
         (lambda: train(cosmoflow(64), "recache", [7.0], np.random.default_rng(0)), "outside the 5"),
         (
             lambda: train(cosmoflow(2), "recache", [1.1, 1.2], np.random.default_rng(0)),

@@ -169,32 +169,32 @@ def test_a_log_instead_of_numbers(tmp_path) -> None:
     assert "95 %" in plan("checkpoint", "--from", str(log))
     log.write_text('{"event": "start", "time": 0}\n{"event": "failed", "time": 3}\n')
     assert "line 2 of" in refused("checkpoint", "--from", str(log))
-    assert "cannot be read" in refused("checkpoint", "--from", str(tmp_path / "none"))
+    assert "cannot read" in refused("checkpoint", "--from", str(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("checkpoint", "nothing is known of the machine"),
+        ("checkpoint", "the machine is not described"),
         ("checkpoint --nodes 10", "--shared is missing"),
-        ("checkpoint --nodes 10 --local-cost 5", "give one kind, not both"),
+        ("checkpoint --nodes 10 --local-cost 5", "use options of one kind only"),
         ("checkpoint --nodes 10 --checkpoint 29XB --local 1GB/s --shared 1GB/s --mtbf 1h",
          "'29XB' is not a size"),
         ("checkpoint --nodes 0 --checkpoint 1GB --local 1GB/s --shared 1GB/s --mtbf 1h",
          "number of nodes is 0"),
         ("checkpoint --nodes 9 --checkpoint 1GB --local 1GB/s --shared 1GB/s --mtbf 1h "
-         "--node-mtbf 1y", "give one"),
+         "--node-mtbf 1y", "give only one"),
         ("checkpoint --nodes 9 --checkpoint 1GB --local 1GB/s --shared 1GB/s --mtbf 0",
          "nothing would ever finish"),
         ("checkpoint --nodes 9 --checkpoint 1GB --local 1GB/s --shared 1GB/s --mtbf 1h "
-         "--shared-failures 120%", "more than the whole"),
+         "--shared-failures 120%", "more than 100 %"),
         ("checkpoint --nodes 9 --checkpoint 1GB --local 1GB/s --shared 1GB/s --mtbf 1h "
          "--shared-failures 0", "never writes there"),
         ("checkpoint --nodes 9 --checkpoint 1TB --local 1MB/s --shared 1MB/s --mtbf 1min",
          "no schedule makes progress"),
         ("checkpoint --level cost=1s", "needs a cost and either a rate or an mtbf"),
         ("checkpoint --level cost=1s,mtbf=1h", "at least two levels"),
-        ("checkpoint --level price=1s,mtbf=1h", "'price=1s' is no part of a level"),
+        ("checkpoint --level price=1s,mtbf=1h", "'price=1s' is not a part of a level"),
         ("checkpoint --local-cost 5 --shared-cost 9 --local-rate 1e-5 --shared-rate 1e-6 "
          "--segments 3", "add its --interval"),
         ("checkpoint --local-cost 5 --shared-cost 9 --local-rate 1e-5 --shared-rate 1e-6 "
@@ -202,13 +202,13 @@ def test_a_log_instead_of_numbers(tmp_path) -> None:
         ("checkpoint --local-cost 5 --shared-cost 9 --local-rate 1e-5 --shared-rate 1e-6 "
          "--interval 5min --counts 1,2", "2 numbers; 2 levels need 1"),
         ("checkpoint --local-cost 5 --shared-cost 9 --local-rate 1e-5 --shared-rate 1e-6 "
-         "--efficiency 80%", "so give --nodes"),
+         "--efficiency 80%", "needs sizes and bandwidths: --nodes"),
         ("checkpoint --local-cost 5 --shared-cost 9 --local-rate 1e-5 --shared-rate 1e-6 "
          "--overhead-slope 0.1", "needs --nodes"),
         ("checkpoint --local-cost 5 --shared-cost 9 --local-rate fast --shared-rate 1e-6",
          "'fast' is not a rate of failures"),
         ("checkpoint --local-cost 5 --shared-cost 9 --local-rate 1e-5 --shared-rate 1e-6 "
-         "--interval 5min --segments 0", "a period has at least 1"),
+         "--interval 5min --segments 0", "it must be at least 1"),
         ("checkpoint --local-cost 5 --shared-cost 9 --local-rate 1e-5 --shared-rate 1e-6 "
          "--overhead some", "'some' is not a number"),
         ("checkpoint --nodes 9 --checkpoint 1GB --local 1GB/s --shared 1GB/s --mtbf 2",
@@ -225,13 +225,13 @@ def test_a_log_instead_of_numbers(tmp_path) -> None:
         ("training --batch 8", "at least one file per node"),
         ("training --failure-times soon", "not a list of epochs"),
         ("training --failure-times 9", "outside the 5 epochs"),
-        ("training --failures -1", "cannot be less than 0"),
+        ("training --failures -1", "cannot be negative"),
         ("import --degree 0", "degree is 0"),
         ("import --measured 512", "not a measurement"),
         ("import --measured 512:1s", "measure with more nodes"),
-        ("failures --sacct /nowhere/at/all", "cannot be read"),
+        ("failures --sacct /nowhere/at/all", "cannot read"),
         ("copies --ranks 64 --plot out.pdf", "neither .png nor .svg"),
-        ("copies --ranks 64 --plot /nowhere/out.png", "cannot be written"),
+        ("copies --ranks 64 --plot /nowhere/out.png", "cannot write the plot"),
     ],
 )  # fmt: skip
 def test_a_mistake_gets_one_sentence(arguments, sentence) -> None:
@@ -241,10 +241,10 @@ def test_a_mistake_gets_one_sentence(arguments, sentence) -> None:
 def test_wrong_files_of_jobs_get_one_sentence(tmp_path) -> None:
     path = tmp_path / "jobs"
     for text, sentence in (
-        ("", "not what sacct prints"),
+        ("", "not the output of sacct"),
         ("JobID|NNodes|Elapsed\n", "no column state"),
         ("State|NNodes|Elapsed\nFAILED|many|5\n", "line 2 of"),
-        ("State|NNodes|Elapsed\nFAILED|5\n", "2 columns, the first line 3"),
+        ("State|NNodes|Elapsed\nFAILED|5\n", "2 columns, but the first line has 3"),
         ("State|NNodes|Elapsed\nPENDING|5|0\n", "no job that ended by itself"),
     ):
         path.write_text(text)

@@ -209,5 +209,5 @@ def test_shares_refuse_nonsense() -> None:
         Shares([1, -1])
     with pytest.raises(BadInput, match="not all among"):
         Shares([1, 1]).lose([2])
-    with pytest.raises(BadInput, match="nobody is left"):
+    with pytest.raises(BadInput, match="none is left"):
         Shares([1, 1]).lose([0, 1])

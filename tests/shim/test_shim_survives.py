@@ -581,12 +581,16 @@ def test_holdfast_run(shell: Shell, tmp_path: Path) -> None:
     orphan.chmod(0o755)
     for wrong, code, complaint in (
         (("--", "no-such-program"), 127, "holdfast: the command 'no-such-program' was not found"),
-        (("--", "/etc/passwd"), 126, "holdfast: /etc/passwd cannot be run: it is no executable"),
-        (("--", "/etc"), 126, "holdfast: /etc cannot be run: it is no executable"),
+        (
+            ("--", "/etc/passwd"),
+            126,
+            "holdfast: /etc/passwd cannot be run: it is not an executable",
+        ),
+        (("--", "/etc"), 126, "holdfast: /etc cannot be run: it is not an executable"),
         (("--", str(orphan)), 127, f"holdfast: {orphan} cannot be run: No such file"),
         (("--root", "/none", "--", "true"), 2, "holdfast: the root /none is not a directory here"),
         (("--session", "none", "--", "true"), 3, "holdfast: no session 'none' in"),
-        (("--copies", "0", "--", "true"), 2, "holdfast: a file has 1 to 4 copies, not 0"),
+        (("--copies", "0", "--", "true"), 2, "holdfast: a file can have 1 to 4 copies, not 0"),
         (("--on-failure", "x", "--", "true"), 2, "holdfast: on_failure='x': use"),
     ):
         ran = run(*wrong)

@@ -122,7 +122,7 @@ def test_not_found_is_not_taken_from_who_was_started_in_the_place_of_the_owner()
 
     def answer(step: Step) -> bool:
         if isinstance(step, Look) and step.member is second:
-            raise Unavailable("another member lives at this address by now")
+            raise Unavailable("this address now belongs to another member")
         if isinstance(step, Look):
             raise NotFound("not here")
         return False  # the others have not heard of it yet
@@ -150,7 +150,7 @@ def test_a_view_that_another_thread_brought_in_is_looked_through_too() -> None:
 def test_a_drop_needs_an_owner() -> None:
     known = [Entry(member(0, "spare"), 0, State.ALIVE), Entry(member(1), 0, State.DEAD)]
     driven = Driven(known)
-    with pytest.raises(NotEnoughNodes, match="could remember the drop"):
+    with pytest.raises(NotEnoughNodes, match="could record the drop"):
         driven.drive(driven.client.drop(KEY, 2), lambda _step: False)
     assert driven.done == [Refresh()]
 
@@ -232,7 +232,7 @@ def test_a_connection_that_broke_is_no_reason_to_doubt_who_answers_the_next_time
         if isinstance(step, Look) and step.member.node == first.node:
             if driven.looked().count(first.node) == 1:
                 raise Unavailable("the connection broke")
-            raise Damaged("the copy here was damaged and given up")
+            raise Damaged("the copy here was damaged and has been dropped")
         return "found"
 
     assert driven.drive(driven.client.find(KEY), answer) == "found"

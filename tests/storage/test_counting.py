@@ -131,7 +131,7 @@ def test_opens_are_counted_for_the_node_that_made_them(backing: Path, show: Show
         {"file": 1},
     ]
     assert storage.opens() == {"file": 5}
-    with pytest.raises(errors.BadInput, match="there is no node 3; this storage has 3"):
+    with pytest.raises(errors.BadInput, match="there is no node 3; this file system has 3"):
         storage.under(3)
 
 

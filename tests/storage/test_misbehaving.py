@@ -187,7 +187,7 @@ def test_mistakes_are_said(show: Show) -> None:
     storage = show()
     with pytest.raises(errors.BadInput, match="there is no operation 'write'; give open, read"):
         storage.fail("file", "write", errno.EIO)
-    with pytest.raises(errors.BadInput, match="is no error number"):
+    with pytest.raises(errors.BadInput, match="is not an error number"):
         storage.fail("file", "read", 0)
     with pytest.raises(errors.BadInput, match="is not a path below"):
         storage.hang(str(storage.at / "file"), "read")

@@ -150,7 +150,7 @@ def test_storages_of_others_stay(backing: Path, show: Show, tmp_path: Path) -> N
     with CountingFS(backing, tmp_path / "second") as second:
         assert {first.at, second.at} <= set(points())
     assert first.opens() == {}
-    with pytest.raises(errors.BadInput, match=r"something is mounted at .*shared already"):
+    with pytest.raises(errors.BadInput, match=r"something is already mounted at .*shared"):
         CountingFS(backing, first.at)
 
 
@@ -159,18 +159,18 @@ def test_a_storage_inside_what_it_shows_is_refused(
 ) -> None:
     (tmp_path / "link").symlink_to(backing)
     for inside in (backing / "shared", tmp_path / "link" / "shared"):
-        with pytest.raises(errors.BadInput, match=r"lies below .*backing"):
+        with pytest.raises(errors.BadInput, match=r"is below .*backing"):
             CountingFS(backing, inside)
     monkeypatch.setattr(tempfile, "tempdir", str(backing))
-    with pytest.raises(errors.BadInput, match=r"lies below .*backing"):
+    with pytest.raises(errors.BadInput, match=r"is below .*backing"):
         CountingFS(backing, tmp_path / "shared", nodes=1)
     assert os.listdir(backing) == []
 
 
 def test_mistakes_of_mounting_are_said(backing: Path, tmp_path: Path) -> None:
-    with pytest.raises(errors.BadInput, match="is no directory; a storage shows one"):
+    with pytest.raises(errors.BadInput, match="is not a directory; name the directory to show"):
         CountingFS(tmp_path / "missing", tmp_path / "shared")
-    with pytest.raises(errors.HoldfastError, match=r"was not mounted at .*nowhere/shared"):
+    with pytest.raises(errors.HoldfastError, match=r"could not mount .* at .*nowhere/shared"):
         CountingFS(backing, tmp_path / "nowhere" / "shared", nodes=1)
     with pytest.raises(errors.BadInput, match="'fast' is not a rate"):
         CountingFS(backing, tmp_path / "shared", bandwidth="fast")

@@ -62,7 +62,7 @@ def serve(core: _core.Agent, orders: Orders, member: Member, directory: str, wak
         ready = {descriptor for descriptor, _ in poll.poll(1000 * members.until_tick())}
         stopping |= wake in ready
         if watch.descriptor in ready:
-            note("the session's directory was removed, so nobody can reach this agent; it ends")
+            note("the session's directory was removed, so no client can reach this agent; it exits")
             stopping = True
         if sys.stdin.fileno() in ready or (not members.joined and time.monotonic() > end):
             return True  # perhaps before the session was complete
@@ -75,7 +75,7 @@ def serve(core: _core.Agent, orders: Orders, member: Member, directory: str, wak
             try:
                 members.tick()
             except Exception as error:  # the next one may do
-                trouble.failure("what is due once a period", error)
+                trouble.failure("the periodic work", error)
     for descriptor in (wake, watch.descriptor, *([sys.stdin.fileno()] if orders.lifeline else ())):
         poll.unregister(descriptor)
     _leave(members, poll)
@@ -91,7 +91,7 @@ def _now() -> tuple[float, float]:
 def _leave(members: Members, poll: select.poll) -> None:
     """Say that we go."""
     if later := members.successor():
-        note(f"{gives_way_to(later)}; this one ends")
+        note(f"{gives_way_to(later)}; this one exits")
     members.leave()
     end = time.monotonic() + _FAREWELL_WITHIN
     while members.talks() and time.monotonic() < end:
@@ -116,9 +116,9 @@ def _offer_metrics(orders: Orders, member: Member, directory: str) -> None:
         sessions.write_metrics_token(directory, bearer)
         metrics.serve(port, bearer, text)
     except OSError as error:
-        note(f"no metrics on port {port}: {error.strerror}")
+        note(f"cannot serve metrics on port {port}: {error.strerror}")
     except HoldfastError as error:
-        note(f"no metrics on port {port}: {error}")
+        note(f"cannot serve metrics on port {port}: {error}")
 
 
 def _write_metrics(path: str, control: Control) -> None:
@@ -129,4 +129,4 @@ def _write_metrics(path: str, control: Control) -> None:
         with open(path.replace("{node}", status.node), "w") as file:
             file.write(metrics.render(status))
     except OSError as error:
-        note(f"no metrics in {path}: {error.strerror}")
+        note(f"cannot write metrics to {path}: {error.strerror}")

@@ -121,18 +121,18 @@ class Members:
             try:
                 self._take(event)
             except Exception as error:
-                self.trouble.failure(f"taking what was {event[0]}", error)
+                self.trouble.failure(f"handling an event of the kind {event[0]!r}", error)
         while self._unsent:
             ticket, why = self._unsent.popitem()
             try:
                 self._waiting.pop(ticket)("failed", ("HoldfastError", repr(why)))
             except Exception as error:
-                self.trouble.failure("giving up a request", error)
+                self.trouble.failure("cancelling a request", error)
 
     def _take(self, event: tuple[Any, ...]) -> None:
         if event[0] == "heard":
             _, identity, sender, news = event
-            entries = self._read_news(news, "the news of a probe")
+            entries = self._read_news(news, "the gossip in a probe")
             if entries is not None:
                 self._membership(swim.HeardEvent(entries, identity, sender), time.monotonic())
         elif event[0] == "doubted":
@@ -253,7 +253,7 @@ class Members:
             event: swim.Event = swim.FailedEvent(probe.ticket)
             if kind == "answered":
                 age_ms, identity, news = result
-                entries = self._read_news(news, f"the answer of {probe.target.node} to a probe")
+                entries = self._read_news(news, f"the answer from {probe.target.node} to a probe")
                 if entries is not None:
                     event = swim.AnsweredEvent(probe.ticket, entries, identity, age_ms / 1000)
             self._membership(event, time.monotonic())
@@ -273,7 +273,7 @@ class Members:
         def answered(kind: str, result: tuple[Any, ...]) -> None:
             if kind != "reply":
                 return
-            entries = self._read_news(result[0], f"the view of {member.node}")
+            entries = self._read_news(result[0], f"the view from {member.node}")
             if entries is not None:
                 self._membership(swim.ExchangedEvent(entries), time.monotonic())
 
@@ -298,7 +298,7 @@ class Members:
                 try:
                     event = restoring.RepliedEvent(ticket, _REPLY.decode(result[0]))
                 except UNREADABLE as error:
-                    self.trouble.ill_formed(f"a reply of {member.node} about copies", error)
+                    self.trouble.ill_formed(f"a reply from {member.node} about copies", error)
             self._restoring(event, time.monotonic())
 
         return answered

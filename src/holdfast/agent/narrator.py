@@ -75,7 +75,9 @@ class Narrator:
         if left and not self._postponed:
             _log(
                 self._story.record(
-                    "postponed", seconds=left, cause="many nodes vanished at once; they may be back"
+                    "postponed",
+                    seconds=left,
+                    cause="many nodes vanished at once; they may come back",
                 )
             )
         self._postponed = left > 0
@@ -83,7 +85,9 @@ class Narrator:
     def ticked(self, late: float, most: float) -> None:
         """Tell of a tick that came so late that others may have taken us for dead."""
         if late > most:
-            self._story.record("stalled", seconds=late, cause="this agent did not run")
+            self._story.record(
+                "stalled", seconds=late, cause="this agent's process was not running"
+            )
 
     def failed(self, member: int, about: str, cause: str, view: View) -> None:
         """Tell that a member failed a program of this node, or this agent for one."""

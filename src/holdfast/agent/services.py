@@ -85,7 +85,8 @@ class Services:
                 core,
                 number,
                 "BadInput",
-                f"the message to {what} cannot be read ({error}); versions may differ",
+                f"cannot decode the message to {what} ({error}); the sender may run "
+                "another version of Holdfast",
             )
         except Exception as error:
             self._trouble.failure(what, error)

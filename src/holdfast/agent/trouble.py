@@ -22,7 +22,10 @@ class Trouble:
 
     def ill_formed(self, what: str, error: Exception) -> None:
         """Note a message that could not be read."""
-        self._note("ill_formed", f"{what} cannot be read ({error}); versions may differ")
+        self._note(
+            "ill_formed",
+            f"cannot decode {what} ({error}); the sender may run another version of Holdfast",
+        )
 
     def failure(self, what: str, error: Exception) -> None:
         """Note an error that nobody expected; the log says where it was raised."""
@@ -40,5 +43,5 @@ class Trouble:
         if now - when < _LINE_EVERY:
             return
         self._told[kind] = now, count
-        more = f" ({count - told - 1} more like it before)" if count - told > 1 else ""
+        more = f" ({count - told - 1} similar before)" if count - told > 1 else ""
         _core.log_warning(text[:_LONGEST] + more)

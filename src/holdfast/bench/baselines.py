@@ -41,11 +41,13 @@ def judge(report: Report, known: Mapping[str, float] | None) -> Report:
     if not report.baselines:
         return report
     if known is None:
-        note = "No baselines are recorded for this machine: nothing tells if it was busy."
+        note = "No baselines are recorded for this machine, so a busy machine goes unnoticed."
         return msgspec.structs.replace(report, notes=[*report.notes, note])
     slow = [
-        f"{name} reached {rate / known[name]:.2f} of the rate recorded for this machine "
-        f"(at least {LEAST:g} is needed): it was busy, run it again"
+        (
+            f"{name} reached {rate / known[name]:.2f} of the rate recorded for this machine "
+            f"(at least {LEAST:g} is needed): the machine was busy, run it again"
+        )
         for name, rate in report.baselines.items()
         if name in known and rate < LEAST * known[name]
     ]

@@ -53,19 +53,21 @@ def _check(name: str, write: Path | None, plots: Path | None, small: bool) -> No
     if name not in BENCHES and name != "all":
         raise BadInput(f"there is no benchmark {name!r}; choose one of {', '.join(BENCHES)}, all")
     if write is not None and name != "all":
-        raise BadInput("--write makes the page of all benchmarks; use it with `holdfast bench all`")
+        raise BadInput(
+            "--write writes the page of all benchmarks; use it with `holdfast bench all`"
+        )
     if write is not None and not write.parent.is_dir():
         raise BadInput(f"cannot write {write}: there is no directory {write.parent}")
     if plots is not None and (name not in (*PLOTS, "all") or not plots.is_dir()):
         raise BadInput(
-            f"--plots draws those of `holdfast bench {'` and `'.join(PLOTS)}` into a directory "
-            "that exists"
+            "--plots draws the plots of `holdfast bench "
+            f"{'` or `'.join((*PLOTS, 'all'))}` into an existing directory"
         )
     if plots is not None:
         with show.numeric("holdfast bench --plots"):
             show.check_plot(plots / "plot.png")
     if small and name != "mount":
-        raise BadInput("--small makes a short run of `holdfast bench mount` only")
+        raise BadInput("--small works only with `holdfast bench mount`")
 
 
 def bench(
@@ -76,14 +78,16 @@ def bench(
         typer.Option("--record", help="Record the baselines of this machine (for developers)."),
     ] = False,
     write: Annotated[
-        Path | None, typer.Option(help="With `all`: also write the page of results there.")
+        Path | None, typer.Option(help="With `all`: also write the page of results to this file.")
     ] = None,
     plots: Annotated[
         Path | None,
-        typer.Option(help="With `mount`, `replicas` or `all`: also draw the plots there."),
+        typer.Option(
+            help="With `mount`, `replicas` or `all`: also draw the plots into this directory."
+        ),
     ] = None,
     small: Annotated[
-        bool, typer.Option("--small", help="With `mount`: a short run, to see it work.")
+        bool, typer.Option("--small", help="With `mount`: a short run, to see that it works.")
     ] = False,
 ) -> None:
     """Measure this machine: ratios against what the machine or a peer can do."""

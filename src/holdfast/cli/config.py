@@ -31,7 +31,9 @@ def _config() -> None:
 
 @app.command()
 def show(
-    origin: Annotated[bool, typer.Option("--origin", help="Say where each value is set.")] = False,
+    origin: Annotated[
+        bool, typer.Option("--origin", help="Show where each value comes from.")
+    ] = False,
     settings: Set = None,
     as_json: AsJson = False,
 ) -> None:

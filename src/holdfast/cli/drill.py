@@ -29,9 +29,12 @@ app = typer.Typer(
 
 Node = Annotated[str, typer.Argument(help="A node, e.g. 2 or node-2.")]
 At = Annotated[
-    str, typer.Option(help="Stage at which to strike: put, chain, get, pull, ... (default: now).")
+    str,
+    typer.Option(
+        help="Stage at which to strike: put, chain, get, pull, ... (default: immediately)."
+    ),
 ]
-After = Annotated[int, typer.Option(help="Strike at this pass of the stage, counted from 1.")]
+After = Annotated[int, typer.Option(help="Strike at the Nth pass of the stage, counted from 1.")]
 Within = Annotated[str, typer.Option(help="How long to wait for the fault to strike.")]
 
 #: The client has made some requests before anything breaks, so that it has something to lose.
@@ -75,7 +78,7 @@ def stop(
     settings: Set = None,
     as_json: AsJson = False,
 ) -> None:
-    """Stop an agent: it lives and answers nothing (SIGSTOP)."""
+    """Stop an agent: it stays alive but answers nothing (SIGSTOP)."""
     drill = _Drill(configure(settings, session=session), within)
     drill.run(Faults().stop(drill.node(node, must_be="running"), at, after), as_json)
 
@@ -88,7 +91,7 @@ def resume(
     settings: Set = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a stopped agent go on."""
+    """Let a stopped agent continue."""
     drill = _Drill(configure(settings, session=session), within)
     drill.run(Faults().resume(drill.node(node, must_be="stopped")), as_json)
 
@@ -101,7 +104,7 @@ def restart(
     settings: Set = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start a new agent on the node of one that died; it is empty."""
+    """Start a new, empty agent on the node of one that died."""
     drill = _Drill(configure(settings, session=session), within)
     drill.run(Faults().restart(drill.node(node, must_be="dead")), as_json)
 
@@ -111,14 +114,15 @@ def cut(
     first: Annotated[str, typer.Argument(help="Nodes on one side, e.g. 0 or 0,1.")],
     second: Annotated[str, typer.Argument(help="Nodes on the other side, e.g. 2,3.")],
     one_way: Annotated[
-        bool, typer.Option("--one-way", help="Only from the first to the second.")
+        bool,
+        typer.Option("--one-way", help="Cut only the direction from the first side to the second."),
     ] = False,
     within: Within = "30 s",
     session: Session = None,
     settings: Set = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let no packet through between nodes; the session must be one of `up --networks`."""
+    """Drop all packets between nodes; needs a session started with `up --networks`."""
     drill = _Drill(configure(settings, session=session), within)
     one, other = (tuple(drill.node(name) for name in text.split(",")) for text in (first, second))
     drill.run(Faults().cut(one, other, one_way), as_json)
@@ -131,7 +135,7 @@ def heal(
     settings: Set = None,
     as_json: AsJson = False,
 ) -> None:
-    """Mend all cuts."""
+    """Heal all cuts."""
     _Drill(configure(settings, session=session), within).run(Faults().heal(), as_json)
 
 
@@ -187,7 +191,7 @@ class _Drill:
         else:
             _show(report)
         if probing.requests.wrong:
-            raise Damaged(f"{probing.requests.wrong} answers were not what had been put")
+            raise Damaged(f"{probing.requests.wrong} gets returned other bytes than were put")
         # Behind a cut objects are missing, and come back when it is healed.
         if probing.requests.missing and not trouble and not injection.cuts:
             raise Unavailable(f"{probing.requests.missing} acknowledged objects were not found")
@@ -217,19 +221,21 @@ class _Drill:
 def _show(report: DrillReport) -> None:
     console = Console(highlight=False)
     for outcome in report.faults:
-        when = "it never happened" if outcome.happened is None else f"{outcome.happened:.2f} s"
+        when = "it never struck" if outcome.happened is None else f"{outcome.happened:.2f} s"
         console.print(f"{outcome.fault}: {when}")
     if report.agreed_after is not None:
-        console.print(f"{report.agreed_after} s later the agents agreed who lives.")
+        console.print(f"The agents agreed on who is alive after {report.agreed_after} s.")
     if report.whole_after is not None:
-        console.print(f"{report.whole_after} s later no copy was missing.")
+        console.print(f"All copies were restored after {report.whole_after} s.")
     if report.unsettled:
         console.print(f"The agents did not settle: {report.unsettled}.")
-    console.print(f"{report.restored} copies were fetched, {format_size(report.moved_bytes)}.")
+    console.print(f"{report.restored} copies were fetched ({format_size(report.moved_bytes)}).")
     requests = report.requests
     if requests.missing:
-        console.print(f"{requests.missing} acknowledged objects of a client cannot be found now.")
+        console.print(
+            f"{requests.missing} objects that were acknowledged to a client can no longer be found."
+        )
     console.print(
-        f"{requests.failed} of {requests.made} requests of a client failed; "
-        f"the slowest took {requests.slowest:.2f} s."
+        f"{requests.failed} of {requests.made} client requests failed; the slowest took "
+        f"{requests.slowest:.2f} s."
     )

@@ -17,7 +17,7 @@ from .output import AsJson, Session, Set, configure, print_json_line
 def events(
     about: Annotated[
         str | None,
-        typer.Argument(metavar="[NODE|KEY]", help="Only what concerns this node, key or path."),
+        typer.Argument(metavar="[NODE|KEY]", help="Show only events about this node, key or path."),
     ] = None,
     session: Session = None,
     settings: Set = None,

@@ -34,18 +34,18 @@ def warm(
     directory: Annotated[str, typer.Argument(help="A directory on the shared file system.")],
     copies: Annotated[int | None, typer.Option(help="Copies of each file (default: 1).")] = None,
     parallel: Annotated[
-        int | None, typer.Option(min=1, max=256, help="Files read at a time (default: 16).")
+        int | None, typer.Option(min=1, max=256, help="Files to read concurrently (default: 16).")
     ] = None,
     broadcast: Annotated[
-        bool, typer.Option("--broadcast", help="Bring a copy of every file to every node.")
+        bool, typer.Option("--broadcast", help="Copy every file to every node.")
     ] = False,
     session: Session = None,
     settings: Set = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let the nodes read all files below a directory ahead of the first epoch.
+    """Make the nodes read all files below a directory before the first epoch.
 
-    What they hold already is not read again: a warming that was interrupted goes on where it was.
+    Files that they already hold are not read again, so an interrupted run resumes where it stopped.
     """
     config = configure(settings, session=session)
     if broadcast:
@@ -56,7 +56,7 @@ def warm(
         files = job.files(directory, copies=1 if copies is None else copies)
         total = _warm(files, parallel or 16, quiet=as_json)
         if files.stats().failures and not total.cached:
-            raise Unavailable("no agent answered; `holdfast status` shows them")
+            raise Unavailable("no agent answered; check them with `holdfast status`")
     if as_json:
         print_json(total)
         return
@@ -64,9 +64,10 @@ def warm(
     print(f"{cached} cached ({format_size(total.bytes)}).")
     if total.left_out:
         print(
-            f"{total.left_out} were left out: too large, too young (file_settled), not regular, "
-            "unreadable, there was no room, their agents failed, or a program of the job changed "
-            "them (`holdfast refresh` lets those in again). They are read from the storage."
+            f"{total.left_out} were skipped: they are too large, changed too recently "
+            "(file_settled), are not regular or not readable, found no room, belong to "
+            "agents that failed, or were changed by a program of the job (`holdfast "
+            "refresh` admits those again). They are read from the shared file system."
         )
 
 
@@ -83,21 +84,23 @@ def _broadcast(config: Config, directory: str, as_json: bool) -> None:
         print_json(done)
         return
     size = format_size(done.bytes)
-    all_of_it = "what they could keep" if done.left_out else "all of it"
-    print(f"{len(done.nodes)} nodes have {all_of_it}: {done.fetched} copies, {size}.")
+    all_of_it = "all files that could be kept" if done.left_out else "all files"
+    have = plural(len(done.nodes), "node has", "nodes have")
+    print(f"{have} {all_of_it}: {done.fetched} copies, {size}.")
     if done.left_out:
         print(
-            f"{done.left_out} were left out: too large (tree_largest), too young (file_settled), "
-            "not regular, unreadable, there was no room, or a program of the job changed them "
-            "(`holdfast refresh` lets those in again). They are fetched or read when asked for."
+            f"{done.left_out} were skipped: they are too large (tree_largest), changed "
+            "too recently (file_settled), are not regular or not readable, found no "
+            "room, or were changed by a program of the job (`holdfast refresh` admits "
+            "those again). They are fetched or read on demand."
         )
     if done.stalled:
         print(
-            f"No progress for a minute: {', '.join(done.stalled)}; does their storage answer? They "
-            "go on by themselves."
+            f"No progress for a minute on {', '.join(done.stalled)}; does the shared file "
+            "system answer there? They continue in the background."
         )
     if done.missed:
-        print(f"Not reached: {', '.join(done.missed)}; their programs fetch what they need.")
+        print(f"Could not reach {', '.join(done.missed)}; programs there fetch files on demand.")
 
 
 def refresh(
@@ -106,7 +109,7 @@ def refresh(
     settings: Set = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let all nodes look again at files that changed on the storage."""
+    """Make all nodes check files that changed on the shared file system."""
     config = configure(settings, session=session)
     directory = sessions.directory(config)
     connection = Connection(directory, config)
@@ -116,21 +119,21 @@ def refresh(
     if as_json:
         print_json(done)
     else:
-        print(f"{len(done.nodes)} nodes look again at {', '.join(paths)}.")
+        print(f"Refreshed {', '.join(paths)} on {plural(len(done.nodes), 'node', 'nodes')}.")
     stuck = {mount.partition(":")[0] for mount in done.mounts}
     gone = [node for node in done.missed if node not in stuck]
     troubles = []
     if gone:
         troubles.append(
-            f"these nodes did not answer, and while they live may serve what was until another "
-            f"node reaches them: {', '.join(gone)}"
+            "these nodes did not answer and, if alive, may serve old contents until "
+            f"another node reaches them: {', '.join(gone)}"
         )
     if done.mounts:
         troubles.append(
-            f"these mounts did not answer and may show what was: {', '.join(done.mounts)}"
+            f"these mounts did not answer and may show old contents: {', '.join(done.mounts)}"
         )
     if troubles:
-        raise Unavailable(f"{'; '.join(troubles)}; refresh once more")
+        raise Unavailable(f"{'; '.join(troubles)}; refresh again")
 
 
 def _warm(files: Files, parallel: int, quiet: bool) -> Warmed:

@@ -46,12 +46,12 @@ def mount(
 def umount(
     mnt: Annotated[str, typer.Argument(help="The mount point.")],
     lazy: Annotated[
-        bool, typer.Option("--lazy", help="Detach even while programs use it; they get errors.")
+        bool, typer.Option("--lazy", help="Detach even while programs use it; their accesses fail.")
     ] = False,
     session: Session = None,
     settings: Set = None,
 ) -> None:
-    """Unmount what `holdfast mount` has mounted."""
+    """Unmount what `holdfast mount` mounted."""
     place = control.stop(configure(settings, session=session), mnt, lazy)
     print(f"{place} is unmounted.")
 
@@ -74,7 +74,9 @@ def helper() -> NoReturn:
 def _read(words: list[str]) -> tuple[str, str, dict[str, list[str]]]:
     """Return source, mount point and those options that are ours."""
     if len(words) < 2:
-        raise BadInput("give what to mount, and where: mount.fuse.holdfast DIR MNT")
+        raise BadInput(
+            "name the directory to mount and the mount point: mount.fuse.holdfast DIR MNT"
+        )
     source, point, *rest = words
     options: dict[str, list[str]] = {}
     for flag, value in pairwise(rest):

@@ -24,14 +24,14 @@ Set = Annotated[
 def sentence(error: OSError) -> str:
     """Say what the system has refused, and where."""
     reason = error.strerror or repr(error)
-    return f"{error.filename}: {reason}" if error.filename else f"the system says: {reason}"
+    return f"{error.filename}: {reason}" if error.filename else f"the system reports: {reason}"
 
 
 def refuse_with(flag: str, **others: object) -> None:
     """Refuse flags that were given and mean nothing beside another one."""
     for name, value in others.items():
         if value is not None:
-            raise BadInput(f"--{name.replace('_', '-')} has no meaning with {flag}; leave it out")
+            raise BadInput(f"--{name.replace('_', '-')} cannot be used with {flag}; leave it out")
 
 
 def print_json(value: Any) -> None:

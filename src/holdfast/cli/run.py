@@ -51,8 +51,8 @@ def run(
 ) -> None:
     """Run a program that reads files below the roots from the copies on the nodes.
 
-    Nothing in the program changes. What no agent can give it reads from the storage itself. With
-    --mount its PATH, PYTHONPATH, LD_LIBRARY_PATH and Python's prefix name the mount.
+    Nothing in the program changes. It reads what no agent can serve from the shared file system.
+    With --mount its PATH, PYTHONPATH, LD_LIBRARY_PATH and Python's prefix point to the mount.
     """
     config = configure(settings, session=session)
     if mount:
@@ -82,7 +82,7 @@ def _find(name: str) -> str:
         return program
     there = shutil.which(name, os.F_OK) or (name if os.path.isdir(name) and "/" in name else None)
     if there is not None:
-        raise _not_run(f"{there} cannot be run: it is no executable file", _NOT_EXECUTABLE)
+        raise _not_run(f"{there} cannot be run: it is not an executable file", _NOT_EXECUTABLE)
     raise _not_run(f"the command {name!r} was not found; is it in the PATH?", _NOT_FOUND)
 
 

@@ -63,7 +63,7 @@ def up(
         launcher=launcher,
     )
     if root and mount is None:
-        raise BadInput("--root is for --mount MNT; add it, or name roots when you need them")
+        raise BadInput("--root needs --mount MNT; add it, or name the roots when you use them")
     done = background.missing(config, nodes) if missing else background.up(config, nodes, networks)
     if done is None:  # this process only helped
         return
@@ -106,7 +106,7 @@ def down(
     ] = None,
     settings: Set = None,
 ) -> None:
-    """End the agents of a session; what they hold in memory and on node-local disk goes."""
+    """End the agents of a session and delete what they hold in memory and on node-local disk."""
     ended = _end(configure(settings, session=session), keep_logs)
     if ended.silent:
         print(f"No answer from {', '.join(ended.silent)}: if an agent still runs there, end it.")

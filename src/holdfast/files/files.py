@@ -49,7 +49,7 @@ class Files:
         choose("on_failure", on_failure, POLICIES)
         choose("validate", validate, VALIDATE)
         if not 1 <= copies <= _core.MOST_ASKED:
-            raise BadInput(f"a file has 1 to {_core.MOST_ASKED} copies, not {copies}")
+            raise BadInput(f"a file can have 1 to {_core.MOST_ASKED} copies, not {copies}")
         self._root = paths.root_of(root)
         self._connection = connection
         self._policy = POLICIES.index(on_failure)
@@ -112,7 +112,7 @@ class Files:
         `errors`, `newline`.
         """
         if mode not in _MODES:
-            raise BadInput(f"mode {mode!r}: files below a root are opened for reading, 'r' or 'rb'")
+            raise BadInput(f"mode {mode!r}: files below a root can only be read; use 'r' or 'rb'")
         wanted = paths.below(self._root, path)
         name, client = paths.spelling(wanted), self._connection.client
 
@@ -196,7 +196,7 @@ class Files:
         return warm.warm(list(self.walk(path)), one, parallel, progress)
 
     def refresh(self, *names: Path) -> Refreshed:
-        """Let all nodes look again at files and directories, with all below them.
+        """Make all nodes check files and directories again, with all below them.
 
         Without names: the whole root. What has changed on the shared file system is seen from then
         on; what has not stays cached.
@@ -239,7 +239,9 @@ def _read_into(path: bytes, out: Buffer) -> int:
     with open(path, "rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         if size > len(room):
-            raise BadInput(f"{os.fsdecode(path)} has {size} bytes, and `out` room for {len(room)}")
+            raise BadInput(
+                f"{os.fsdecode(path)} has {size} bytes, but `out` has room for only {len(room)}"
+            )
         at = 0
         while got := file.readinto(room[at:]):
             at += got

@@ -139,7 +139,7 @@ class PartFile(io.RawIOBase):
         return part
 
     def _changed(self) -> OSError:
-        return OSError(errno.ESTALE, "the file was changed while it was read", self.name)
+        return OSError(errno.ESTALE, "the file changed while it was read", self.name)
 
     def _drop(self) -> None:
         part, self._part = self._part, None

@@ -26,12 +26,12 @@ def below(root: bytes, path: Path) -> bytes:
     """Return the absolute path of a file: `path` is relative to the root, or lies below it."""
     name = os.fsencode(path)
     if b"\0" in name:
-        raise BadInput(f"{name!r} has a zero byte in it, which no name of a file has")
+        raise BadInput(f"{name!r} contains a zero byte, which no file name can")
     if not name.startswith(b"/"):
         return os.path.join(root, name)
     if name == root or name.startswith(root + b"/"):
         return name
-    raise BadInput(f"{os.fsdecode(name)} does not lie below the root {os.fsdecode(root)}")
+    raise BadInput(f"{os.fsdecode(name)} is not below the root {os.fsdecode(root)}")
 
 
 def spelling(path: bytes) -> bytes | None:

@@ -49,10 +49,10 @@ class Refreshed(msgspec.Struct, frozen=True):
 
 
 def refresh(connection: Connection, names: Sequence[bytes]) -> Refreshed:
-    """Let all nodes look again at these paths and all below them; names are absolute."""
+    """Make all nodes check these paths and all below them again; names are absolute."""
     spelled = [name for name in map(paths.spelling, names) if name is not None]
     if len(spelled) < len(names):
-        raise BadInput("refresh takes no paths with '..' in them; write them without")
+        raise BadInput("refresh does not take paths with '..' in them; write them without")
     number = int.from_bytes(os.urandom(8), "big") >> 1
     message = msgspec.msgpack.encode(Refresh(spelled, number))
     within = connection.deadline + MOUNTS_WITHIN

@@ -33,12 +33,12 @@ def environment(
     choose("on_failure", on_failure, POLICIES)
     choose("validate", validate, VALIDATE)
     if not 1 <= copies <= _core.MOST_ASKED:
-        raise BadInput(f"a file has 1 to {_core.MOST_ASKED} copies, not {copies}")
+        raise BadInput(f"a file can have 1 to {_core.MOST_ASKED} copies, not {copies}")
     given = [_root(root) for root in roots or config.roots]
     if not given:
-        raise BadInput("no directory is given whose files to cache; use --root or set `roots`")
+        raise BadInput("no directory to cache was given; use --root or set `roots`")
     if len(given) > _MOST_ROOTS:
-        raise BadInput(f"{len(given)} roots are more than the {_MOST_ROOTS} that there can be")
+        raise BadInput(f"{len(given)} roots are too many; use at most {_MOST_ROOTS}")
     # A root and where it really lies; then, as far as there is room, the links on the way there.
     pairs = [(root, os.path.realpath(root)) for root in given]
     pairs += [(root, name) for root in given for name in _on_the_way(root)]
@@ -88,9 +88,9 @@ def _root(directory: str) -> str:
     root = os.fsdecode(paths.root_of(directory))
     for name in (root, os.path.realpath(root)):
         if ":" in name:
-            raise BadInput(f"{name} has a colon in it, so it cannot be a root of programs")
+            raise BadInput(f"{name} contains a colon, so the shim cannot use it as a root")
         if len(os.fsencode(name)) >= _ROOM:
-            raise BadInput(f"{name} is too long for a root of programs")
+            raise BadInput(f"{name} is too long for the shim to use it as a root")
     return root
 
 
@@ -117,7 +117,7 @@ def own_agent(config: Config) -> AgentFile:
     agents = {agent.member.node: agent for agent in sessions.agents(directory)}
     if config.node and config.node not in agents:
         known = ", ".join(agents) or "none"
-        raise BadInput(f"{config.node!r} has no agent on this host, which has {known}")
+        raise BadInput(f"{config.node!r} has no agent on this host, only {known}")
     for name in (config.node, own_name(), *agents):
         if name in agents:
             return agents[name]

@@ -68,7 +68,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         known = config.load(arguments=settings).config.roots
         roots = known if root is None else (os.path.abspath(os.fspath(root)),)
         if not roots:
-            raise BadInput("no root is given whose files to read; use root= or set `roots`")
+            raise BadInput("no root was given; use root= or set `roots`")
         self._roots = sorted(roots, key=len, reverse=True)
         self._connecting = LazyJob(copies, on_failure, validate, settings)
 
@@ -84,7 +84,7 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
         for root in self._roots:
             if path == root or path.startswith(root + "/"):
                 return self._connecting.files(root), path
-        raise BadInput(f"{path} lies below none of the roots: {', '.join(self._roots)}")
+        raise BadInput(f"{path} is not below any of the roots: {', '.join(self._roots)}")
 
     # ---- reading
 
@@ -151,8 +151,8 @@ class HoldfastFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def _refuse(self, path: object, *_: object, **__: object) -> NoReturn:
         raise BadInput(
-            f"holdfast://{path} is read only: write to the shared file system itself, then "
-            "`holdfast refresh` what was there before"
+            f"holdfast://{path} is read-only: write to the shared file system itself, "
+            "then run `holdfast refresh` on what you replaced"
         )
 
     mkdir = makedirs = rmdir = rm = rm_file = _rm = cp_file = mv = touch = pipe_file = _refuse

@@ -102,7 +102,7 @@ def missing(config: Config, count: int | None = None, only: str = "") -> Up:
     config = _as_started(session.home.config, session.launcher, config if asked else None)
     if config.launcher == OpenMPI.name:
         raise BadInput(
-            "agents cannot be added by mpiexec; use `holdfast up --missing --hostfile FILE`"
+            "mpiexec cannot add agents to a session; use `holdfast up --missing --hostfile FILE`"
         )
     launcher, found = launchers.choose(config, os.environ, count)
     with _held(directory):

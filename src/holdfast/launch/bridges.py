@@ -39,8 +39,8 @@ def claim() -> str:
         if done.returncode == 0:
             return f"hf{number:03x}"
         if "File exists" not in done.stderr:
-            raise HoldfastError(f"no network could be made: {done.stderr.strip()}")
-    raise HoldfastError(f"all {_SUBNETS} test networks of this machine are taken")
+            raise HoldfastError(f"could not create a network: {done.stderr.strip()}")
+    raise HoldfastError(f"all {_SUBNETS} test networks of this machine are in use")
 
 
 def owner_of(pid: int) -> str:

@@ -50,6 +50,6 @@ def keep_local(directory: Path, into: Path) -> None:
 
 def _no_room(into: Path, error: OSError) -> BadInput:
     return BadInput(
-        f"the logs cannot be kept in {into}: {error.strerror}; the session is still there: "
+        f"cannot keep the logs in {into}: {error.strerror}; the session is still there: "
         "name another directory"
     )

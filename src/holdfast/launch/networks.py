@@ -52,7 +52,7 @@ class Networks(msgspec.Struct, frozen=True):
         if reason := why_not():
             raise Refused(f"nodes cannot have networks of their own here: {reason}")
         if not isinstance(nodes, int) or not 1 <= nodes <= _MOST_NODES:
-            raise BadInput(f"{nodes!r} networks; make 1 to {_MOST_NODES}")
+            raise BadInput(f"cannot create {nodes!r} networks; create 1 to {_MOST_NODES}")
         bridges.remove_stale()
         networks = cls(bridges.claim(), nodes)
         try:
@@ -77,13 +77,15 @@ class Networks(msgspec.Struct, frozen=True):
     def lose(self, source: int, target: int, share: float) -> None:
         """Lose this share of the packets from one node to another, until `heal`."""
         if not 0 < share < 1:
-            raise BadInput(f"a share of {share!r}; give one between 0 and 1, or cut the line")
+            raise BadInput(
+                f"cannot lose a share of {share!r}; use one between 0 and 1, or cut the line"
+            )
         self._add_rule(source, target, f"numgen random mod 10000 < {round(share * 10000)} drop")
 
     def delay(self, node: int, seconds: float) -> Relay:
         """Hold every packet to or from a node for a while, until `undelay`."""
         if not 0 < seconds <= 60:
-            raise BadInput(f"a delay of {seconds!r} s; give one up to 60 s")
+            raise BadInput(f"cannot delay packets by {seconds!r} s; use up to 60 s")
         inside, outside = f"{self.name}i{self._checked(node)}", f"{self.name}o{node}"
         port = self._namespace(node)
         relay = Relay(inside, outside, seconds)
@@ -176,12 +178,12 @@ class Networks(msgspec.Struct, frozen=True):
         while down := [one for one in down if not bridges.forwards(*one)]:
             if time.monotonic() > end:
                 raise DeadlineMissed(
-                    f"the networks did not come up in {_PATIENCE:g} s; is the host overloaded?"
+                    f"the networks were not up after {_PATIENCE:g} s; is the host overloaded?"
                 )
 
     def _add_rule(self, source: int, target: int, what: str) -> None:
         if source == target:
-            raise BadInput(f"node {source} cannot be cut from itself; name two nodes")
+            raise BadInput(f"cannot cut node {source} off from itself; name two nodes")
         rule = f"add rule inet holdfast input ip saddr {self.address(source)} {what}"
         nft(self._namespace(target), rule)
 

@@ -87,7 +87,9 @@ class Starter:
         complaint = self.complaints().get(node)
         lines = self._said().splitlines()
         about = [line for line in lines if node in line]
-        return complaint or telling(about) or telling(lines) or f"it said nothing; see {self.log}"
+        return (
+            complaint or telling(about) or telling(lines) or f"it left no message; see {self.log}"
+        )
 
     def _said(self) -> str:
         with self.log.open("rb") as file:

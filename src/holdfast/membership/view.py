@@ -59,7 +59,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 def gives_way_to(later: Member) -> str:
     """Say why an agent ends of whose node another one is known."""
     clock = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(later.started / 1e9))
-    return f"{later.node} has another agent that started later, at {clock} by its clock"
+    return f"another agent of {later.node} started later, at {clock} by its clock"
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -82,7 +82,8 @@ def decode(message: bytes) -> list[Entry]:
         return read(message)
     except UNREADABLE as error:
         raise BadInput(
-            f"the message is not a list of members ({error}); versions may differ"
+            f"cannot decode the message as a list of members ({error}); the sender may "
+            "run another version of Holdfast"
         ) from None
 
 

@@ -66,7 +66,7 @@ class Objects:
         if tier not in _TIERS:
             raise BadInput(f"there is no tier {tier!r}; use 'memory' or 'disk'")
         if not isinstance(copies, int) or not 1 <= copies <= MAX_COPIES:
-            raise BadInput(f"{copies!r} copies; ask for a whole number from 1 to {MAX_COPIES}")
+            raise BadInput(f"copies is {copies!r}; use a whole number from 1 to {MAX_COPIES}")
         client, address = self._connection.client, self._connection.routing.address
 
         def put(step: Put) -> None:
@@ -223,9 +223,9 @@ def encode_key(key: str | bytes) -> bytes:
     name = _encode(key)
     if name.startswith(_core.FILE_PREFIX):
         reserved = _core.FILE_PREFIX.decode()
-        raise BadInput(f"keys that begin with {reserved} are those of files; choose another")
+        raise BadInput(f"keys that begin with {reserved} are reserved for files; choose another")
     if not 1 <= len(name) <= MAX_KEY:
-        raise BadInput(f"a key has 1 to {MAX_KEY} bytes, this one {len(name)}")
+        raise BadInput(f"a key must have 1 to {MAX_KEY} bytes, not {len(name)}")
     return name
 
 
@@ -234,13 +234,13 @@ def _encode(text: str | bytes) -> bytes:
     if isinstance(text, bytes):
         return text
     if not isinstance(text, str):
-        raise BadInput(f"a key is a str or bytes, not {type(text).__name__}")
+        raise BadInput(f"a key must be a str or bytes, not {type(text).__name__}")
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
         raise BadInput(
-            f"the key {text!r} has a lone surrogate at {error.start}, which is no text; keys are "
-            "text, or bytes"
+            f"the key {text!r} has a lone surrogate at {error.start}, so it is not valid "
+            "text; use valid text, or bytes"
         ) from None
 
 

@@ -128,7 +128,7 @@ class ObjectSteps:
         if missing:
             names = ", ".join(dict.fromkeys(missing))
             raise Unavailable(f"{show(key)} was not found, but {names} may have held it")
-        raise NotFound(f"{show(key)} is on no node")
+        raise NotFound(f"no node has {show(key)}")
 
     def _look(self, member: Member) -> Steps:
         try:
@@ -154,8 +154,8 @@ class ObjectSteps:
                 if (yield from self._newer(under.identity)):
                     continue
                 raise NotEnoughNodes(
-                    f"{copies} copies need as many nodes, and {len(owners)} of "
-                    f"{len(owners) + len(self._gone())} live{trouble}"
+                    f"{copies} copies need as many nodes, but only {len(owners)} of "
+                    f"{len(owners) + len(self._gone())} are alive{trouble}"
                 )
             if (yield from self._unreachable(owners, trouble)):
                 continue
@@ -187,7 +187,7 @@ class ObjectSteps:
             if len(owners) < copies and (yield from self._newer(under.identity)):
                 continue
             if not owners:
-                raise NotEnoughNodes(f"no node lives that could remember the drop of {show(key)}")
+                raise NotEnoughNodes(f"no live node could record the drop of {show(key)}")
             left = [member for member in owners if member.number not in done]
             if not left:
                 return
@@ -225,7 +225,7 @@ class ObjectSteps:
         if not silent:
             return False
         trouble.last = trouble.last or Unavailable(
-            f"{', '.join(silent)} failed lately and nobody has taken over yet; try again"
+            f"{', '.join(silent)} failed recently and no other node has taken over yet; try again"
         )
         trouble.check(now)
         if not (yield Refresh()):

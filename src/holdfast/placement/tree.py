@@ -59,11 +59,13 @@ class Trees:
 
     def __init__(self, ring: AnyRing, racks: Sequence[str], degree: int) -> None:
         if len(racks) != len(ring.nodes):
-            raise BadInput(f"{len(racks)} racks for {len(ring.nodes)} nodes; each has one")
+            raise BadInput(
+                f"{len(racks)} racks for {len(ring.nodes)} nodes; give one for each node"
+            )
         if not ring.nodes:
             raise BadInput("a tree needs at least one node")
         if degree < 2:
-            raise BadInput(f"a tree of degree {degree}; it needs at least 2")
+            raise BadInput(f"a tree cannot have the degree {degree}; use at least 2")
         self._ring = ring
         self._degree = degree
         order = {name: index for index, name in enumerate(sorted(set(racks)))}

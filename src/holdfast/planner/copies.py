@@ -39,11 +39,11 @@ class Copies:
     def __post_init__(self) -> None:
         if self.copies < 1 or self.ranks < self.copies:
             raise BadInput(
-                f"{self.copies} copies on {self.ranks} ranks; there must be at least one copy, "
-                f"and a rank for each"
+                f"{self.copies} copies on {self.ranks} ranks; use at least one copy, and "
+                "a rank for each"
             )
         if self.together < 1:
-            raise BadInput(f"{self.together} ranks fail together; it must be at least 1")
+            raise BadInput(f"{self.together} ranks fail together; use at least 1")
         if self.together > self.ranks // self.copies and self.copies > 1:
             raise BadInput(
                 f"copies lie {self.ranks // self.copies} ranks apart, so {self.together} ranks "
@@ -133,7 +133,9 @@ def _log_choose(n: int, k: int) -> float:
 
 def _check(failed: int, ranks: int) -> None:
     if not 0 <= failed <= ranks:
-        raise BadInput(f"{failed} failures of {ranks} ranks or nodes; give a number between")
+        raise BadInput(
+            f"{failed} failures of {ranks} ranks or nodes; give a number from 0 to {ranks}"
+        )
 
 
 def lost_up_to(plan: Copies, failed: int) -> float:
@@ -191,7 +193,7 @@ def expected_failures(plan: Copies) -> float:
 def quantile(plan: Copies, share: float) -> int:
     """Return the fewest failures after which data is lost with at least probability `share`."""
     if not 0 < share < 1:
-        raise BadInput(f"a chance of {share:g}; it must lie between 0 and 1")
+        raise BadInput(f"a chance of {share:g}; it must be between 0 and 1")
     most = plan.groups * plan.copies
     near = math.ceil(share_failed(plan, share) * most)  # as if ranks failed independently
     low, high = near // 2, min(2 * near, most)

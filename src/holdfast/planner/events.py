@@ -93,9 +93,7 @@ class Fit:
         top = self.drain if costs[-1] is None else costs[-1]
         if top is None or None in costs[:-1]:
             missing = "drain or top-level" if top is None else f"level-{costs.index(None) + 1}"
-            raise BadInput(
-                f"the log has no {missing} checkpoint that was measured; let the job write one"
-            )
+            raise BadInput(f"the log has no measured {missing} checkpoint; let the job write one")
         known = [cost.estimate for cost in costs[:-1] if cost] + [top.estimate]
         recoveries = [
             known[i] if measured is None else measured.estimate
@@ -120,7 +118,7 @@ def fit(events: Iterable[AnyEvent]) -> Fit:
         levels = max(levels, 2)
     least = min((e.level for e in log if isinstance(e, Checkpoint | Failure | Recovery)), default=1)
     if levels < 2 or least < 1:
-        raise BadInput("the log names fewer than two levels, or one below 1; see the format")
+        raise BadInput("the log has fewer than two levels, or a level below 1; see the format")
     runs, gaps, censored = _runs(log)
     watched = sum(end - start for start, end in runs)
     notes: list[str] = []
@@ -138,7 +136,7 @@ def fit(events: Iterable[AnyEvent]) -> Fit:
     recoveries = _by_level(log, Recovery, levels)
     for level, measured in enumerate(recoveries, 1):
         if measured is None:
-            notes.append(f"no level-{level} recovery was seen; taken to cost what writing does")
+            notes.append(f"no level-{level} recovery was seen; assumed to cost as much as writing")
     shape = weibull_shape(gaps, censored)
     if shape and not shape.poisson:
         bursts = "in bursts" if shape.estimate < 1 else "more evenly than by chance"
@@ -160,7 +158,7 @@ def _runs(log: list[AnyEvent]) -> tuple[list[tuple[float, float]], list[float], 
     for event in log:
         if isinstance(event, Start):
             if start is not None:
-                raise BadInput(f"a run starts at {event.time:g} before the one before it ended")
+                raise BadInput(f"a run starts at {event.time:g} before the previous one ended")
             start = last = event.time
         elif start is None:
             raise BadInput(f"the log has an event at {event.time:g} outside any run; add a start")
@@ -212,7 +210,7 @@ def _overhead(log: list[AnyEvent], notes: list[str]) -> float:
         if isinstance(event, Segment) and event.work > 0:
             per_work[event.draining].append(event.seconds / event.work)
     if not per_work[True] or not per_work[False]:
-        notes.append("no segments with and without a drain were measured; overhead taken as 0")
+        notes.append("no segments with and without a drain were measured; assumed no overhead")
         return 0.0
     ratio = float(np.mean(per_work[True]) / np.mean(per_work[False])) - 1
     return ratio if math.isfinite(ratio) and ratio > 0 else 0.0

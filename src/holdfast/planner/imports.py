@@ -48,7 +48,7 @@ class Import:
             ("latency", self.latency), ("time of a hop", self.hop),
         ):  # fmt: skip
             if value < 0:
-                raise BadInput(f"the {what} is {value:g}; it cannot be below 0")
+                raise BadInput(f"the {what} is {value:g}; it cannot be negative")
 
     @property
     def requests(self) -> float:
@@ -121,4 +121,4 @@ def calibrated(job: Import, nodes: int, seconds: float) -> Import:
 
 def _check(nodes: int) -> None:
     if nodes < 1 or not math.isfinite(nodes):
-        raise BadInput(f"{nodes} nodes; there must be at least 1")
+        raise BadInput(f"{nodes} nodes; use at least 1")

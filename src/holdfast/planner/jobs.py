@@ -111,9 +111,9 @@ def analyse(jobs: Iterable[Job], node_edges: list[float] | None = None) -> Analy
     failed = [job for job in counted if job.kind]
     node_seconds = sum(job.nodes * job.elapsed for job in everything)
     if not counted:
-        raise BadInput("the log has no job that ended by itself; nothing can be said of failures")
+        raise BadInput("the log has no job that ended by itself, so failures cannot be estimated")
     if not node_seconds:
-        raise BadInput("the jobs of the log used no node for any time; is NNodes filled in?")
+        raise BadInput("the jobs in the log used no node time; is NNodes filled in?")
     most_nodes = max(job.nodes for job in counted)
     most_time = max(job.elapsed for job in counted)
     weeks: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))

@@ -42,7 +42,7 @@ def poisson_rate(count: int, exposure: float) -> Rate:
     interval is exact (Garwood 1936).
     """
     if not exposure > 0:
-        raise BadInput("no time was watched, so there is no rate; the log needs a start and an end")
+        raise BadInput("the log covers no time, so there is no rate; it needs a start and an end")
     tail = (1 - CONFIDENCE) / 2
     low = chi2.ppf(tail, 2 * count) / 2 if count else 0.0
     high = chi2.ppf(1 - tail, 2 * count + 2) / 2

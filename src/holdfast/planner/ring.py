@@ -38,11 +38,11 @@ class Setting:
             ("files", self.files, 1),
         ):
             if value < least:
-                raise BadInput(f"{value} {what} on the ring; there must be at least {least}")
+                raise BadInput(f"{value} {what} on the ring; use at least {least}")
         if self.labels not in ("apart", "joined"):
-            raise BadInput(f"labels {self.labels!r} are not known; take apart or joined")
+            raise BadInput(f"unknown labels {self.labels!r}; use apart or joined")
         if self.label_hash not in _HASHES:
-            raise BadInput(f"hash {self.label_hash!r} is not known; take {' or '.join(_HASHES)}")
+            raise BadInput(f"unknown hash {self.label_hash!r}; use {' or '.join(_HASHES)}")
 
     @property
     def random(self) -> bool:

@@ -63,11 +63,11 @@ class Training:
             ("time in the queue", self.requeue),
         ):  # fmt: skip
             if value < 0:
-                raise BadInput(f"the {what} is {value:g}; it cannot be below 0")
+                raise BadInput(f"the {what} is {value:g}; it cannot be negative")
         if not self.nodes <= self.batch <= self.files:
             raise BadInput(
-                f"a batch of {self.batch} files of {self.files} on {self.nodes} nodes; it needs "
-                f"at least one file per node and at most all files"
+                f"a batch of {self.batch} of {self.files} files on {self.nodes} nodes; "
+                "use at least one file per node and at most all files"
             )
 
 
@@ -117,12 +117,12 @@ class Run:
 def train(job: Training, policy: str, failures: list[float], rng: np.random.Generator) -> Run:
     """Train once; `failures` are positions in epochs: 1.5 is the middle of the second."""
     if policy not in POLICIES:
-        raise BadInput(f"policy {policy!r} is not known; take one of {', '.join(POLICIES)}")
+        raise BadInput(f"unknown policy {policy!r}; use one of {', '.join(POLICIES)}")
     pending = [] if policy == "none" else sorted(failures)
     if len(pending) >= job.nodes:
-        raise BadInput(f"{len(pending)} failures leave none of {job.nodes} nodes; use fewer")
+        raise BadInput(f"{len(pending)} failures leave none of the {job.nodes} nodes; use fewer")
     if pending and not 0 <= pending[0] <= pending[-1] < job.epochs:
-        raise BadInput(f"a failure outside the {job.epochs} epochs; give positions below that")
+        raise BadInput(f"a failure is outside the {job.epochs} epochs; use positions below that")
     if policy == "abort":
         return _abort(job, pending, rng)
     lost, fresh = 0, 0.0  # nodes lost, and how many nodes' files are not yet cached again

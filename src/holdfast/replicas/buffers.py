@@ -51,7 +51,7 @@ class Buffers:
         try:
             memory = mmap.mmap(-1, _OFFSET + size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except OSError as error:
-            raise MemoryError(f"no memory for {size} bytes") from error
+            raise MemoryError(f"not enough memory for {size} bytes") from error
         memory.madvise(mmap.MADV_HUGEPAGE)
         fresh = np.frombuffer(memory, np.uint8, offset=_OFFSET)
         fresh[::_HUGE_PAGE] = 0

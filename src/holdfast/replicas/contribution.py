@@ -57,13 +57,14 @@ class Contribution:
             given.count, rest = divmod(given.blocks.nbytes, size)
             if rest:
                 raise BadInput(
-                    f"the {given.blocks.nbytes} bytes of data are not whole blocks of {size}; "
-                    "pad them, or choose block_bytes to divide them"
+                    f"the {given.blocks.nbytes} bytes of data are not a multiple of the "
+                    f"block size, {size}; pad them, or choose a block_bytes that divides "
+                    "them"
                 )
         except BadInput as error:
             given.problem = str(error)
         except MemoryError:
-            given.problem = "there is no memory for a contiguous copy of its data"
+            given.problem = "not enough memory for a contiguous copy of its data"
         return given
 
     @classmethod
@@ -80,7 +81,7 @@ class Contribution:
         except BadInput as error:
             given.problem = str(error)
         except Exception as error:  # of the user's iterator
-            given.problem, given.cause = f"the blocks cannot be had: {error}", error
+            given.problem, given.cause = f"its blocks could not be produced: {error}", error
         return given
 
 

@@ -29,7 +29,7 @@ def as_whole(value: Any, what: str, least: int) -> int:
 def as_name(name: Any) -> str:
     """Return the name of a data set."""
     if not isinstance(name, str):
-        raise BadInput(f"the name of a data set is a str, not {name!r:.60}")
+        raise BadInput(f"the name of a data set must be a str, not {name!r:.60}")
     return name
 
 

@@ -40,9 +40,9 @@ class Layout:
         if len(starts) and (starts[0] != 0 or (starts[1:] != ends[:-1]).any()):
             wrong = int(np.flatnonzero(np.append(0, ends[:-1]) != starts)[0])
             raise BadInput(
-                f"the blocks of rank {order[wrong]} start at {starts[wrong]}, but those before it "
-                f"end at {ends[wrong - 1] if wrong else 0}; runs must follow on one another "
-                "without gaps or overlaps"
+                f"the blocks of rank {order[wrong]} start at {starts[wrong]}, but those "
+                f"before it end at {ends[wrong - 1] if wrong else 0}; runs must be "
+                "contiguous, without gaps or overlaps"
             )
         filled = counts > 0
         #: The rank that submitted each run; empty runs are left out.

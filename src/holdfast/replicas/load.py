@@ -41,9 +41,11 @@ class Load:
         self._plan: tuple[Pieces, Ints] | None = None
         if planned:
             if not hasattr(asked, "__len__"):
-                raise BadInput(f"a plan is a list with the ranges of each rank, not {asked!r:.60}")
+                raise BadInput(
+                    f"a plan must be a list with the ranges of each rank, not {asked!r:.60}"
+                )
             if len(asked) != comm.size:
-                raise BadInput(f"the plan is for {len(asked)} ranks; there are {comm.size}")
+                raise BadInput(f"the plan is for {len(asked)} ranks, but there are {comm.size}")
             lists = [as_ranges(ranges, layout.blocks) for ranges in asked]
             who = np.repeat(np.arange(comm.size), [len(first) for first, _ in lists])
             first, count = (np.concatenate(column) for column in zip(*lists, strict=True))
@@ -218,7 +220,9 @@ class Load:
     def _check_room(self) -> None:
         wanted = self.data.nbytes
         if self._out is not None and self._out.nbytes != wanted:
-            raise BadInput(f"out has {self._out.nbytes} bytes; the blocks asked for have {wanted}")
+            raise BadInput(
+                f"out has {self._out.nbytes} bytes, but the requested blocks have {wanted}"
+            )
 
 
 def supply(reload: Reload, first: int, count: int, block_bytes: int | None) -> tuple[Bytes, Ints]:
@@ -227,11 +231,11 @@ def supply(reload: Reload, first: int, count: int, block_bytes: int | None) -> t
     if block_bytes is None:
         data, lengths = as_blocks(content)
         if len(lengths) != count:
-            raise BadInput(f"reload({first}, {count}) gave {len(lengths)} blocks")
+            raise BadInput(f"reload({first}, {count}) returned {len(lengths)} blocks")
         return data, lengths
-    data = as_bytes(content, f"what reload({first}, {count}) gave")
+    data = as_bytes(content, f"what reload({first}, {count}) returned")
     if data.nbytes != count * block_bytes:
         raise BadInput(
-            f"reload({first}, {count}) gave {data.nbytes} bytes, not {count * block_bytes}"
+            f"reload({first}, {count}) returned {data.nbytes} bytes, not {count * block_bytes}"
         )
     return data, np.full(count, block_bytes, np.int64)

@@ -78,7 +78,9 @@ class Rendezvous:
             raise BadInput(problem) from cause
         for rank, (_, reason) in enumerate(said):
             if reason is not None:
-                raise BadInput(f"rank {rank} cannot take part, so nobody can: {reason}")
+                raise BadInput(
+                    f"rank {rank} cannot take part, so the call fails on all ranks: {reason}"
+                )
         other = next(rank for rank, (made, _) in enumerate(said) if made != call)
         raise BadInput(
             f"ranks disagree: rank {self.comm.rank} calls {call} and rank {other} calls "
@@ -138,5 +140,5 @@ class _Guard(AbstractContextManager[None]):
                 mpi.revoke(comm)
             if isinstance(error, MemoryError):
                 raise Full(
-                    "no memory for what other ranks send; call recover() and go on"
+                    "not enough memory for the data from other ranks; call recover() and go on"
                 ) from error

@@ -85,9 +85,9 @@ class Replicas:
         self._crew = comm if isinstance(comm, mpi.Crew) else None
         given = comm.comm if isinstance(comm, mpi.Crew) else comm
         if given is None:
-            raise BadInput("this rank is a spare; it joins by Replicas.join(crew)")
+            raise BadInput("this rank is a spare; call Replicas.join(crew) instead")
         if not isinstance(given, MPI.Intracomm):
-            raise BadInput(f"comm is {given!r:.60}; pass a communicator, such as MPI.COMM_WORLD")
+            raise BadInput(f"comm is {given!r:.60}; pass a communicator such as MPI.COMM_WORLD")
         self._meeting = Rendezvous(mpi.settle(given.Dup()))
         problem = None
         try:
@@ -199,7 +199,7 @@ class Replicas:
             unknown = sizes.keys() - sets.keys()
         except Exception as error:  # all ranks must hear of it
             given, unknown = (
-                [Contribution.wrong(f"sets is no mapping of names to data ({error})")],
+                [Contribution.wrong(f"sets is not a mapping of names to data ({error})")],
                 set(),
             )
         if not given:
@@ -273,7 +273,8 @@ class Replicas:
             enough = True
         if not self._meeting.conclude(enough):
             raise Full(
-                f"no memory for another version of {name!r} on some rank; the old one stands"
+                f"some rank does not have enough memory for another version of {name!r}; "
+                "the old version is kept"
             )
 
     # Loading.
@@ -318,7 +319,7 @@ class Replicas:
         except (BadInput, TypeError) as error:
             problem = str(error)
         except MemoryError:
-            problem = "there is no memory for the blocks that it asks for"
+            problem = "not enough memory for the blocks that it requests"
         while True:
             words = self._meeting.words()
             try:
@@ -478,9 +479,9 @@ def _refusal(
             f"(mpiexec -n {copies} ...) or ask for copies={size}"
         )
     if range_bytes < 1:
-        return f"range_bytes is {range_bytes}; a range has at least 1 byte"
+        return f"range_bytes is {range_bytes}; use at least 1"
     if nodes is not None and len(nodes) != size:
         return f"nodes names {len(nodes)} hosts; give one for each of the {size} ranks"
     if distribution not in ("A", "B"):
-        return f"distribution is {distribution!r}; it is 'A' (double hashing) or 'B' (permutation)"
+        return f"distribution is {distribution!r}; use 'A' (double hashing) or 'B' (permutation)"
     return None

@@ -38,10 +38,12 @@ class Shares:
         """
         gone = set(dead)
         if not gone <= set(range(len(self))):
-            raise BadInput(f"ranks {sorted(gone)} are not all among the {len(self)} that share")
+            raise BadInput(
+                f"ranks {sorted(gone)} are not all among the {len(self)} ranks that share the work"
+            )
         survivors = [ranges for rank, ranges in enumerate(self._ranges) if rank not in gone]
         if not survivors:
-            raise BadInput("all ranks that share the work are dead; nobody is left to take it")
+            raise BadInput("all ranks that share the work are dead; none is left to take over")
         work = [piece for rank in sorted(gone) for piece in self._ranges[rank]]
         gains = _divide(work, len(survivors))
         self._ranges = [

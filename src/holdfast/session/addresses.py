@@ -22,7 +22,7 @@ def of_interface(pattern: str) -> str:
         if fnmatchcase(name, pattern) and (address := _address(name)):
             return address
     raise BadInput(
-        f"no interface {pattern!r} with an address is on {os.uname().nodename}, which has "
+        f"{os.uname().nodename} has no interface {pattern!r} with an address, only "
         f"{', '.join(name for name in names if _address(name))}; set another `interface`"
     )
 

@@ -25,8 +25,8 @@ def resolve(wanted: int | None, directory: str, agents: int, in_memory: bool) ->
         info = os.statvfs(directory)
     except OSError as error:
         raise BadInput(
-            f"no tier can lie below {directory}: {error.strerror}; set "
-            f"{'memory_dir' if in_memory else 'disk_dir'} to a directory that exists"
+            f"cannot keep a tier below {directory}: {error.strerror}; set "
+            f"{'memory_dir' if in_memory else 'disk_dir'} to an existing directory"
         ) from None
     there = info.f_frsize * info.f_bavail
     if in_memory:

@@ -83,7 +83,7 @@ def unmount(point: Path, lazily: bool = True) -> None:
             timeout=_UNMOUNT_WITHIN,
         )
     except subprocess.TimeoutExpired:
-        raise TimeoutError(errno.ETIMEDOUT, "fusermount3 does not end", str(point)) from None
+        raise TimeoutError(errno.ETIMEDOUT, "fusermount3 did not finish", str(point)) from None
     if done.returncode != 0:
         busy = errno.EBUSY if "busy" in done.stderr.lower() else errno.EPERM
         raise OSError(busy, done.stderr.strip(), str(point))

@@ -63,8 +63,8 @@ def check_name(node: str) -> str:
     plain = node.isascii() and all(c.isalnum() or c in "-_." for c in node)
     if not plain or not node[:1].isalnum() or len(node) > _NAME or node == "session":
         raise BadInput(
-            f"{node!r} cannot name a node; use up to {_NAME} letters, digits, '-', '_' and '.', "
-            "a letter or digit first"
+            f"{node!r} is not a valid node name; use up to {_NAME} letters, digits, '-', "
+            "'_' and '.', a letter or digit first"
         )
     return node
 
@@ -95,7 +95,8 @@ def prepare(orders: Orders, where: Place) -> None:
     for other in sessions.agents(where.directory):
         if other.member.node == where.node and other.process.running:
             raise BadInput(
-                f"{where.node} has an agent that runs (process {other.process.pid}); end it first"
+                f"{where.node} already has a running agent (process {other.process.pid}); "
+                "end it first"
             )
     where.leave()
     where.tiers.remove()

@@ -106,7 +106,7 @@ def temporary() -> str:
 
 def no_place(path: Place, error: OSError) -> BadInput:
     """Return what to say when a directory for sessions cannot be used."""
-    return BadInput(f"no session can lie in {path}: {error.strerror}; set another run_dir")
+    return BadInput(f"cannot keep sessions in {path}: {error.strerror}; set another run_dir")
 
 
 def make_private(path: Place) -> None:
@@ -117,7 +117,9 @@ def make_private(path: Place) -> None:
     except OSError as error:
         raise no_place(path, error) from None
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
-        raise Refused(f"{path} must be a directory of yours with mode 0700; set another run_dir")
+        raise Refused(
+            f"{path} must be a directory that you own, with mode 0700; set another run_dir"
+        )
 
 
 @contextlib.contextmanager
@@ -196,11 +198,13 @@ def read_key(directory: Place) -> bytes:
     except FileNotFoundError:
         raise NoSession(f"{path} is missing; start the session again") from None
     if info.st_uid != os.getuid() or info.st_mode & 0o077:
-        raise Refused(f"{path} must be yours with mode 0600; others may have read the job key")
+        raise Refused(
+            f"{path} must be owned by you, with mode 0600; others may have read the job key"
+        )
     try:
         return bytes.fromhex(_read(path).decode())
     except ValueError:
-        raise Damaged(f"{path} does not hold a job key; start the session again") from None
+        raise Damaged(f"{path} does not contain a job key; start the session again") from None
 
 
 def write_metrics_token(directory: Place, token: str) -> None:
@@ -272,8 +276,9 @@ def check_ours(directory: Place) -> None:
                 return
     parent, name = os.path.split(directory)
     raise BadInput(
-        f"{directory} is there and is no session's, so it is left alone; start under another name "
-        f"than {name!r} with `--session NAME`, or set another run_dir than {parent}"
+        f"{directory} exists but does not belong to a session, so it is left alone; start "
+        f"the session under a name other than {name!r} with `--session NAME`, or set a "
+        f"run_dir other than {parent}"
     )
 
 
@@ -316,5 +321,5 @@ def _replace(path: str, content: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary_path)
         raise HoldfastError(
-            f"cannot write {path}: {error.strerror}; is there room? Else set another run_dir"
+            f"cannot write {path}: {error.strerror}; make room there, or set another run_dir"
         ) from None

@@ -56,7 +56,7 @@ class Tiers(msgspec.Struct, frozen=True):
                     ours = False
                 if not ours:
                     raise HoldfastError(
-                        f"{directory} was removed while the agent started; start it again"
+                        f"{directory} was removed while the agent was starting; start it again"
                     )
             yield
 

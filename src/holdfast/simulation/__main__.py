@@ -20,13 +20,17 @@ def main() -> int:
         "every promise is kept.",
     )
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
-    parser.add_argument("--seeds", type=int, default=1, help="how many, one after the other")
-    parser.add_argument("--nodes", type=int, default=0, help="3 to 7 if it is not given")
-    parser.add_argument("--plant", choices=PLANTED, help="a bug, to see that it is found")
-    parser.add_argument("--verbose", action="store_true", help="print all that happens")
+    parser.add_argument(
+        "--seeds", type=int, default=1, help="how many seeds to run, one after the other"
+    )
+    parser.add_argument(
+        "--nodes", type=int, default=0, help="number of nodes (default: 3 to 7, by the seed)"
+    )
+    parser.add_argument("--plant", choices=PLANTED, help="a bug to plant, to see that it is found")
+    parser.add_argument("--verbose", action="store_true", help="print everything that happens")
     wanted = parser.parse_args()
     if wanted.nodes < 0 or 0 < wanted.nodes < 3 or wanted.seeds < 1:
-        parser.error("a cluster has at least 3 nodes, and at least one seed is needed")
+        parser.error("use at least 3 nodes and at least one seed")
     agent = PLANTED[wanted.plant] if wanted.plant else Agent
     begun = time.perf_counter()
     for seed in range(wanted.seed, wanted.seed + wanted.seeds):

@@ -305,7 +305,7 @@ class Agent(SimulatedMember):
             if ours or type(error) is not NotFound:
                 self._refuse(call, error)
             else:
-                self._refuse(call, Unavailable("another member lives at this address by now"))
+                self._refuse(call, Unavailable("this address now belongs to another member"))
         else:
             call.answer(Found(stored.held, stored.content))
 

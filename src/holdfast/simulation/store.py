@@ -102,12 +102,12 @@ class Store:
         if key in self.dropped:
             raise KeyExists("the key was dropped; a key is written once")
         if key in self._writing:
-            raise Busy("somebody else is writing the key at this moment")
+            raise Busy("another request is writing the key right now")
         existing = self.objects.get(key)
         if existing is not None:
             if (existing.held.size, existing.content) != (size, content):
                 if self.verify(key):
-                    raise KeyExists("the key holds other bytes")
+                    raise KeyExists("the key has other contents")
                 raise Damaged("the copy here was damaged and is gone; put it again")
         else:
             if size > self.capacity - self.used:
@@ -257,7 +257,7 @@ class Store:
             raise KeyExists("the key was dropped; a key is written once")
         if existing is not None:
             if self.objects.get(key) is not existing:
-                raise Busy("the copy that was here went meanwhile; try again")
+                raise Busy("the copy that was here has since gone; try again")
             return
         if crc32c(content) != held.crc32c:
             raise Damaged("the bytes do not match their checksum")

@@ -96,10 +96,10 @@ class CountingFS:
         delays = parse_time(open_delay), parse_time(operation_delay)
         rate = parse_rate(bandwidth)
         if reason := why_not():
-            raise Refused(f"there can be no counting storage here: {reason}")
+            raise Refused(f"cannot mount a counting file system here: {reason}")
         self.backing, self.at, self.nodes = Path(backing).resolve(), Path(at).absolute(), nodes
         if not self.backing.is_dir():
-            raise BadInput(f"{self.backing} is no directory; a storage shows one")
+            raise BadInput(f"{self.backing} is not a directory; name the directory to show")
         mounts.remove_stale()
         self._lock = threading.Lock()
         private = Path(tempfile.gettempdir(), mounts.PREFIX + secrets.token_hex(8))
@@ -118,10 +118,11 @@ class CountingFS:
         # It would wait for itself as soon as somebody looks there, and nothing would end that.
         if self.backing in point.resolve().parents:
             raise BadInput(
-                f"{point} lies below {self.backing}, which is to be shown there; choose another"
+                f"{point} is below {self.backing}, the directory to show there; choose "
+                "another mount point"
             )
         if os.path.ismount(point):
-            raise BadInput(f"something is mounted at {point} already; choose another path")
+            raise BadInput(f"something is already mounted at {point}; choose another path")
 
     _process: subprocess.Popen[bytes] | None = None
     _socket: socket.socket | None = None
@@ -140,7 +141,9 @@ class CountingFS:
         with self._limited():
             complaint = self._hear()
         if complaint:
-            raise HoldfastError(f"the storage was not mounted at {self.at}: {complaint.decode()}")
+            raise HoldfastError(
+                f"could not mount the counting file system at {self.at}: {complaint.decode()}"
+            )
 
     @property
     def pid(self) -> int:
@@ -151,7 +154,7 @@ class CountingFS:
     def under(self, node: int) -> tuple[str, ...]:
         """Return the command that runs another one as a process of a node."""
         if not isinstance(node, int) or not 0 <= node < self.nodes:
-            raise BadInput(f"there is no node {node!r}; this storage has {self.nodes}")
+            raise BadInput(f"there is no node {node!r}; this file system has {self.nodes}")
         point = str(self._points[1 + node])
         return ("unshare", "--mount", "--propagation=slave", "sh", "-c", _BIND, point, str(self.at))
 
@@ -182,7 +185,7 @@ class CountingFS:
     def fail(self, path: str, operation: str, error: int) -> None:
         """Let "open", "read" or "stat" of a path, and of all below it, fail until `heal`."""
         if not 0 < error < 4096:
-            raise BadInput(f"{error!r} is no error number; give one such as errno.EIO")
+            raise BadInput(f"{error!r} is not an error number; use one such as errno.EIO")
         self._trouble(path, operation, error)
 
     def hang(self, path: str, operation: str) -> None:
@@ -195,9 +198,9 @@ class CountingFS:
 
     def _trouble(self, path: str, operation: str, error: int) -> None:
         if operation not in _OPERATIONS:
-            raise BadInput(f"there is no operation {operation!r}; give {', '.join(_OPERATIONS)}")
+            raise BadInput(f"there is no operation {operation!r}; use {', '.join(_OPERATIONS)}")
         if path.startswith("/") or path.endswith("/"):
-            raise BadInput(f"{path!r} is not a path below {self.at}; '' stands for all")
+            raise BadInput(f"{path!r} is not a path below {self.at}; use '' for all")
         self._ask("trouble", path, operation, str(error))
 
     def heal(self) -> None:
@@ -236,10 +239,13 @@ class CountingFS:
             # An answer that comes later would be taken for that to another question.
             self._socket.close()
             raise DeadlineMissed(
-                f"the storage at {self.at} did not answer in {_WITHIN:g} s; is it overloaded?"
+                f"the counting file system at {self.at} did not answer in {_WITHIN:g} s; "
+                "is it overloaded?"
             ) from error
         except OSError as error:
-            raise HoldfastError(f"the storage at {self.at} has ended; start another") from error
+            raise HoldfastError(
+                f"the counting file system at {self.at} has ended; start another"
+            ) from error
 
     def _hear(self) -> bytes:
         (length,) = struct.unpack("=I", self._receive(4))

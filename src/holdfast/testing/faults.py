@@ -127,13 +127,15 @@ class Faults(msgspec.Struct, frozen=True):
         """Let nothing through between some nodes and others."""
         a, b = _group(first), _group(second)
         if set(a) & set(b):
-            raise BadInput(f"nodes {a} cannot be cut from {b}: one of them is in both")
+            raise BadInput(f"cannot cut nodes {a} off from {b}: one of them is on both sides")
         return self._then(Cut(a, b, one_way))
 
     def lose(self, first: int, second: int, share: float) -> Self:
         """Lose a share of the packets between two nodes, e.g. 0.1."""
         if not 0 < share < 1:
-            raise BadInput(f"a share of {share!r}; give one between 0 and 1, or cut the line")
+            raise BadInput(
+                f"cannot lose a share of {share!r}; use one between 0 and 1, or cut the line"
+            )
         return self._then(Lose(first, second, share))
 
     def delay(self, node: int, by: str | float) -> Self:
@@ -188,7 +190,7 @@ def _stage(name: str) -> str:
 
 def _count(after: int) -> int:
     if not isinstance(after, int) or after < 1:
-        raise BadInput(f"after={after!r}; a fault goes off at pass 1 or later")
+        raise BadInput(f"after={after!r}: a fault strikes at pass 1 or later")
     return after
 
 
@@ -200,7 +202,7 @@ def _draw(plan: Faults, rounds: int, nodes: int, cuts: bool) -> Faults:
     and cuts come on top of that.
     """
     if nodes < 3:
-        raise BadInput(f"random faults on {nodes} nodes; they need 3, or nobody is left to heal")
+        raise BadInput(f"random faults on {nodes} nodes; use at least 3, or none is left to heal")
     rng = random.Random(plan.seed)
     for _ in range(rounds):
         kind = rng.choice(["crash", "freeze", "stage", "stage", "stage", *(["cut"] * cuts)])

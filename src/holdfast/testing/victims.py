@@ -55,8 +55,8 @@ class Victims:
         session = sessions.read(directory)
         if session.home is None or session.launcher != "local":
             raise BadInput(
-                f"session {session.name!r} is not one of agents on this machine, started with "
-                "`holdfast up --nodes N`; only these can be hurt"
+                f"session {session.name!r} was not started on this machine with `holdfast "
+                "up --nodes N`; faults can only be injected into such sessions"
             )
         self._client = AgentClient(sessions.read_key(directory))
         self._agents: dict[str, AgentFile] = {}
@@ -107,7 +107,7 @@ class Victims:
     def arm(self, node: int, stage: str, action: str, after: int) -> None:
         """Let an agent die or stop at a stage."""
         if (condition := self.condition(node)) != "running":
-            raise BadInput(f"the agent of node {node} is {condition}, and gets to no stage")
+            raise BadInput(f"the agent of node {node} is {condition}, so it reaches no stage")
         try:
             arm(self._client, self._socket(node), Arm(stage, action, after), _DEADLINE)
         except TryAgain:
@@ -146,7 +146,7 @@ class Victims:
                 if seen is None:
                     trouble.append(f"node {node} does not answer")
                 elif seen.identity != expected:
-                    trouble.append(f"node {node} sees others alive than run")
+                    trouble.append(f"node {node} does not agree on who is alive")
                 elif copies and _restores(seen.restoring):
                     trouble.append(f"node {node} is restoring")
         return ", ".join(trouble)

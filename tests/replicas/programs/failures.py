@@ -200,11 +200,11 @@ def memory() -> MPI.Intracomm:
     if world.rank == 1:
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + (60 << 20), limits[1]))
-    with pytest.raises(Full, match="the old one stands"):
+    with pytest.raises(Full, match="the old version is kept"):
         store.submit(large)
-    with pytest.raises(Full, match="the old one stands"):
+    with pytest.raises(Full, match="the old version is kept"):
         store.submit_many([b"x"] if world.rank == 1 else [large.data] * 2)
-    with pytest.raises(BadInput, match="no memory for the blocks"):
+    with pytest.raises(BadInput, match="not enough memory for the blocks"):
         store.load([(0, total)] * (100_000 if world.rank == 1 else 1))
     all_there(store, total)
     # How much blocks of different lengths take is known too late to refuse: the others are woken.

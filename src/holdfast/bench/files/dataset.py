@@ -35,7 +35,7 @@ class Dataset:
             seconds += perf_counter() - start
             number = int(name)
             if size != SIZE or out != self._content[number : number + SIZE]:
-                raise HoldfastError(f"file {name} has other bytes than were written")
+                raise HoldfastError(f"file {name} does not have the bytes that were written")
         return seconds
 
     def epoch(self, files: Files) -> float:

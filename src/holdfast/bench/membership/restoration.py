@@ -121,7 +121,7 @@ def _kill(cluster: LocalCluster, gets: _Gets) -> _Round:
     meanwhile, seconds = gets.since(start)
     states = [watch.status(member) for member in others]
     if sum(status.tiers["memory"]["objects"] for status in states) != 2 * _OBJECTS:
-        raise HoldfastError("a copy that was restored is not there; is the memory short?")
+        raise HoldfastError("a restored copy is missing; is memory short?")
     moved = sum(status.restoring.restored_bytes for status in states)
     return _Round(seconds, lost, moved, before, meanwhile)
 

@@ -57,5 +57,7 @@ def wait_for(condition: Callable[[], bool], until: float) -> None:
     """Wait until `condition` holds; `until` is a time of the performance counter."""
     while not condition():
         if time.perf_counter() > until:
-            raise DeadlineMissed("the cluster did not get there in time; is the machine busy?")
+            raise DeadlineMissed(
+                "the cluster did not reach the expected state in time; is the machine busy?"
+            )
         time.sleep(_PAUSE)

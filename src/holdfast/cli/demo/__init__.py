@@ -15,11 +15,11 @@ DEMOS = ("files", "import", "objects")
 def demo(
     what: Annotated[
         str | None,
-        typer.Argument(help=f"One of: {', '.join(DEMOS)}. Default: files, where it can be shown."),
+        typer.Argument(help=f"One of: {', '.join(DEMOS)} (default: files, where it can run)."),
     ] = None,
     plot: PlotFile = None,
 ) -> None:
-    """Start agents here and show what they are good for."""
+    """Start agents on this machine and show what they are good for."""
     from . import files, imports, objects  # noqa: PLC0415 - only who wants to see them needs all that
 
     if what not in (None, *DEMOS):
@@ -30,10 +30,13 @@ def demo(
         files.check_plot(plot)
     if what != "objects" and (reason := files.why_not()):
         shown = "imports" if what == "import" else "files"
-        missing = f"the demo of {shown} needs a storage that counts, and there is none: {reason}"
+        missing = (
+            f"the demo of {shown} needs a file system that counts requests, and none can "
+            f"be mounted: {reason}"
+        )
         if what is not None:
             raise Refused(missing)
-        print(f"{missing[0].upper()}{missing[1:]}. Here are objects instead.")
+        print(f"{missing[0].upper()}{missing[1:]}. Showing objects instead.")
         what = "objects"
     if what == "objects":
         objects.run()

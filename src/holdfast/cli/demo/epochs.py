@@ -144,7 +144,7 @@ def _read(
                 break
             content = files.read(name)
             if content != dataset.content(name):
-                raise HoldfastError(f"file {name} has other bytes than were written")
+                raise HoldfastError(f"file {name} does not have the bytes that were written")
             size += len(content)
             done[rank] += 1
             tell(number, sum(done))
@@ -161,7 +161,7 @@ def _wait_for_copies(cluster: LocalCluster, wanted: int) -> None:
     try:
         while sum(node.files.files for node in survey(contacts).nodes) < wanted:
             if time.monotonic() > end:
-                raise HoldfastError(f"second copies did not come within {_SOON:g} s")
+                raise HoldfastError(f"the second copies were not complete after {_SOON:g} s")
             time.sleep(0.05)
     finally:
         contacts.client.close()

@@ -55,9 +55,10 @@ def run(plot: Path | None = None) -> None:
     """Run the demo; raises if a byte was wrong."""
     console = Console(highlight=False)
     console.print(
-        f"{NODES} nodes read {FILES} files of {format_size(SIZE)} in each of {EPOCHS} epochs, from "
-        f"a storage that takes {OPEN_DELAY} to open one. In epoch {FATAL} node-{VICTIM} is killed, "
-        "and the others begin the epoch again. What becomes of the files that it held:"
+        f"{NODES} nodes read {FILES} files of {format_size(SIZE)} in each of {EPOCHS} "
+        f"epochs, from a shared file system that takes {OPEN_DELAY} to open one. In epoch "
+        f"{FATAL} node-{VICTIM} is killed, and the others restart the epoch. What happens "
+        "to the files that it held:"
     )
     console.print(_legend())
     found: Found = {}
@@ -83,18 +84,18 @@ def run(plot: Path | None = None) -> None:
     console.print(Group("", _bars(found), "", _opens(found)))
     read = sum(epoch.read for each in found.values() for epoch in each)
     console.print(
-        f"{format_size(read)} were read, every byte was compared with what was written, and all "
-        "are right. The agents have ended and nothing of them is left."
+        f"{format_size(read)} were read, and every byte was compared with what was "
+        "written: all are right. The agents have ended and left nothing behind."
     )
     if plot is not None:
         show.draw_into(plot, lambda figure: _draw(figure, found))
-        console.print(f"Drawn into {plot}.", markup=False)
+        console.print(f"Plot written to {plot}.", markup=False)
 
 
 def _legend() -> Table:
     legend = Table.grid(padding=(0, 2))
-    legend.add_row("  redirect", "they are read from the storage, in every epoch")
-    legend.add_row("  recache", "the nodes that take over read each of them once, and keep it")
+    legend.add_row("  redirect", "they are read from the shared file system in every epoch")
+    legend.add_row("  recache", "the nodes that take over read each of them once and keep it")
     legend.add_row("  copies=2", "other nodes have second copies, and nothing is read")
     return legend
 
@@ -123,7 +124,7 @@ def _bars(found: Found) -> Table:
 
 def _opens(found: Found) -> Table:
     table = show.table(
-        "opens of files that the storage saw",
+        "opens that the shared file system counted",
         "",
         *(f"epoch {number}" for number in range(1, EPOCHS + 1)),
         "after the first",

@@ -55,11 +55,14 @@ def run(plot: Path | None = None) -> None:
     console.print(_bars(rows))
     again = [row.nodes for row in rows if row.holdfast.opens > 1 or row.holdfast.listings > 1]
     if again:
-        raise HoldfastError(f"on {again} nodes the storage was asked twice for the same")
+        raise HoldfastError(
+            f"on {again} nodes the shared file system was asked twice for the same file "
+            "or directory"
+        )
     console.print(_told(rows[-1]), soft_wrap=True)
     if plot is not None:
         show.draw_into(plot, lambda figure: _draw(figure, rows))
-        console.print(f"Drawn into {plot}.", markup=False)
+        console.print(f"Plot written to {plot}.", markup=False)
 
 
 def make_package(top: Path) -> None:
@@ -102,8 +105,10 @@ def _importing(directory: str) -> list[str]:
 def _table(rows: list[Row]) -> Table:
     files = 1 + PACKAGES * (1 + MODULES)
     table = Table(
-        title=f"A package of {files} files, {PROCESSES} processes per node, a storage that serves "
-        f"one request in {OPERATION}"
+        title=(
+            f"A package of {files} files, {PROCESSES} processes per node, a shared file "
+            f"system that serves one request in {OPERATION}"
+        )
     )
     for column in ("nodes", "processes", "from the storage", "requests", "with Holdfast",
                    "requests", "opens of a file, at most"):  # fmt: skip
@@ -136,11 +141,12 @@ def _bars(rows: list[Row]) -> Text:
 
 def _told(last: Row) -> str:
     return (
-        f"{last.nodes * PROCESSES} processes took {format_time(last.direct.seconds)} from the "
-        f"storage, which served {operations(last.direct.asked):,} requests, and "
-        f"{format_time(last.holdfast.seconds)} through the mounts, for which it served "
-        f"{operations(last.holdfast.asked):,}: each file opened once, each directory listed once. "
-        "The agents and mounts have ended and nothing of them is left."
+        f"{last.nodes * PROCESSES} processes took {format_time(last.direct.seconds)} with "
+        f"the shared file system, which served {operations(last.direct.asked):,} "
+        f"requests, and {format_time(last.holdfast.seconds)} through the mounts, for "
+        f"which it served {operations(last.holdfast.asked):,}: each file was opened once, "
+        "each directory listed once. The agents and mounts have ended and left nothing "
+        "behind."
     )
 
 
@@ -148,7 +154,7 @@ def _draw(figure: Figure, rows: list[Row]) -> None:
     from ... import plots  # noqa: PLC0415 - matplotlib may not be there
 
     panels = figure.subplots(1, 2)
-    titles = ("Time until all have imported", "Requests that the storage served")
+    titles = ("Time until all have imported", "Requests served by the shared file system")
     for on, title, unit in zip(panels, titles, ("seconds", "requests"), strict=True):
         plots.dress(on, title, f"nodes, {PROCESSES} processes on each", unit)
         for index, (label, name) in enumerate(

@@ -75,12 +75,13 @@ def run() -> None:
     wrong = sum(phase.wrong for phase in phases)
     failed = sum(phase.failed for phase in phases)
     if wrong or failed:
-        raise HoldfastError(f"{wrong} objects came back wrong and {failed} operations failed")
+        raise HoldfastError(f"{wrong} objects came back wrong, and {failed} operations failed")
     size = sum(phase.read for phase in phases)
     console.print(
-        f"{NODES} agents were up after {format_time(started)}. One was killed in the middle; "
-        f"{format_size(size)} were read, every byte was compared with what was written, and all "
-        "are right. The agents have ended and nothing of them is left."
+        f"{NODES} agents were up after {format_time(started)}. One was killed while "
+        f"objects were read; {format_size(size)} were read, and every byte was compared "
+        "with what was written: all are right. The agents have ended and left nothing "
+        "behind."
     )
 
 

@@ -15,7 +15,7 @@ from .ring import ring
 from .training import training
 
 app = typer.Typer(
-    help="Say what failures will cost, and which settings to choose.", no_args_is_help=True
+    help="Estimate what failures will cost, and which settings to choose.", no_args_is_help=True
 )
 app.command()(checkpoint)
 app.command()(ring)

@@ -15,14 +15,14 @@ def copies(
     *,
     ranks: Annotated[str, typer.Option(help="MPI ranks that hold data: 32768 or 2^15.")],
     failures: Annotated[
-        str | None, typer.Option(help="Failures to survive; 1 % of what can fail if not given.")
+        str | None, typer.Option(help="Failures to survive (default: 1 % of the ranks or nodes).")
     ] = None,
     copies: Annotated[str, typer.Option(help="Numbers of copies to compare.")] = "1,2,3,4",
     together: Annotated[
-        str, typer.Option(help="Neighbouring ranks that fail as one: ranks per node.")
+        str, typer.Option(help="Neighbouring ranks that fail together: ranks per node.")
     ] = "1",
-    risk: Annotated[str, typer.Option(help="Chance of losing data that is accepted.")] = "1%",
-    simulate: Annotated[int, typer.Option(help="Trials to simulate beside the formula.")] = 0,
+    risk: Annotated[str, typer.Option(help="Acceptable chance of losing data.")] = "1%",
+    simulate: Annotated[int, typer.Option(help="Also simulate this many trials.")] = 0,
     seed: Seed = 0,
     as_json: AsJson = False,
     plot: PlotFile = None,

@@ -45,9 +45,9 @@ def answer(question: Question) -> Answer:
     units = plans[0].units
     failures = max(1, units // 100) if question.failures is None else question.failures
     if not 1 <= failures <= units:
-        raise BadInput(f"{failures} failures of {units} things that can fail; give 1 to {units}")
+        raise BadInput(f"{failures} failures of {units} ranks or nodes; give 1 to {units}")
     if question.trials == 1:
-        raise BadInput("1 trial says nothing of the spread; simulate at least 2")
+        raise BadInput("one trial says nothing about the spread; simulate at least 2")
     rng = np.random.default_rng(question.seed)
     rows, notes = [], []
     for plan in plans:
@@ -65,9 +65,9 @@ def answer(question: Question) -> Answer:
         )
     else:
         advice = (
-            f"None of the numbers of copies is safe enough for {failures} failures of {units} "
-            f"{what}: even {rows[-1]['copies']} copies lose data with a chance of "
-            f"{_chance(rows[-1]['risk'])}, above the {_chance(question.risk)} that is accepted."
+            f"None of these numbers of copies is safe enough for {failures} failures of "
+            f"{units} {what}: even {rows[-1]['copies']} copies lose data with a chance of "
+            f"{_chance(rows[-1]['risk'])}, above the acceptable {_chance(question.risk)}."
         )
     made = table(
         f"{failures} of {units} {what} fail", "copies", "lost by then", "at the last",

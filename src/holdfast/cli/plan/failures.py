@@ -16,12 +16,13 @@ from .show import AsJson, Explain, PlotFile, numeric, show
 
 def failures(
     *,
-    sacct: Annotated[Path, typer.Option(help="What `sacct --parsable2` printed, in a file.")],
+    sacct: Annotated[Path, typer.Option(help="File with the output of `sacct --parsable2`.")],
     nodes: Annotated[
-        str | None, typer.Option(help="Nodes of your job: how often will it be hit?")
+        str | None, typer.Option(help="Nodes of your job, to estimate how often it loses one.")
     ] = None,
     bins: Annotated[
-        str | None, typer.Option(help="Job sizes that begin a class: 1,1550,3100; else doubling.")
+        str | None,
+        typer.Option(help="Lower bounds of the job size classes: 1,1550,3100 (default: doubling)."),
     ] = None,
     as_json: AsJson = False,
     plot: PlotFile = None,
@@ -33,6 +34,8 @@ def failures(
 
         edges = optional(lambda text: [float(n) for n in listed(parse_count, text, "sizes")], bins)
         if edges is not None and (len(edges) < 2 or sorted(set(edges)) != edges):
-            raise BadInput(f"--bins {bins} must be at least two growing numbers, like 1,1550,3100")
+            raise BadInput(
+                f"--bins {bins} must be at least two increasing numbers, like 1,1550,3100"
+            )
         size = optional(parse_count, nodes)
         show(answer(read_jobs(sacct), size, edges), as_json=as_json, plot=plot, explain=explain)

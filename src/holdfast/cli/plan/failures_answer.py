@@ -23,7 +23,7 @@ def answer(jobs: list[Job], nodes: int | None, edges: list[float] | None) -> Ans
     """Analyse a log of jobs."""
     found = analyse(jobs, edges)
     if nodes is not None and nodes < 1:
-        raise BadInput(f"a job of {nodes} nodes; it must have at least 1")
+        raise BadInput(f"--nodes is {nodes}; a job has at least 1")
     size = nodes or max(job.nodes for job in jobs)
     rate = found.node_failures
     between = 1 / (rate.plan * size)

@@ -20,33 +20,36 @@ def imports(
         "32,128,512,2048,8192"
     ),
     files: Annotated[
-        str, typer.Option(help="Small files that are loaded.", rich_help_panel=_PROGRAM)
+        str, typer.Option(help="Small files that the program loads.", rich_help_panel=_PROGRAM)
     ] = "728",
     size: Annotated[
-        str, typer.Option(help="Their bytes together.", rich_help_panel=_PROGRAM)
+        str, typer.Option(help="Their total size.", rich_help_panel=_PROGRAM)
     ] = "36.3MB",
     large: Annotated[
         str,
-        typer.Option(help="Bytes of files that every node reads itself.", rich_help_panel=_PROGRAM),
+        typer.Option(
+            help="Bytes in large files, which every node reads itself.", rich_help_panel=_PROGRAM
+        ),
     ] = "0",
     processes: Annotated[
         str, typer.Option(help="Processes per node.", rich_help_panel=_PROGRAM)
     ] = "12",
     start: Annotated[
-        str, typer.Option(help="The import with all cached.", rich_help_panel=_PROGRAM)
+        str,
+        typer.Option(help="Time of the import with everything cached.", rich_help_panel=_PROGRAM),
     ] = "2s",
     operations: Annotated[
         float,
         typer.Option(help="Calls per file: stat, open, read, misses.", rich_help_panel=_PROGRAM),
     ] = 20,
     latency: Annotated[
-        str, typer.Option(help="One call to the storage, alone.", rich_help_panel=_MACHINE)
+        str, typer.Option(help="Latency of one call to an idle storage.", rich_help_panel=_MACHINE)
     ] = "4ms",
     storage_operations: Annotated[
-        float, typer.Option(help="Calls per second it serves.", rich_help_panel=_MACHINE)
+        float, typer.Option(help="Calls per second that it serves.", rich_help_panel=_MACHINE)
     ] = 3e6,
     storage_rate: Annotated[
-        str, typer.Option(help="Bytes per second it serves.", rich_help_panel=_MACHINE)
+        str, typer.Option(help="Bytes per second that it serves.", rich_help_panel=_MACHINE)
     ] = "650GB/s",
     network: Annotated[
         str, typer.Option(help="Rate of one node's network.", rich_help_panel=_MACHINE)
@@ -55,12 +58,14 @@ def imports(
         int, typer.Option(help="Children of a node in the tree.", rich_help_panel=_MACHINE)
     ] = 2,
     hop: Annotated[
-        str, typer.Option(help="A small message to the next node.", rich_help_panel=_MACHINE)
+        str,
+        typer.Option(help="Latency of a small message to the next node.", rich_help_panel=_MACHINE),
     ] = "200us",
     measurement: Annotated[
         str | None,
         typer.Option(
-            "--measured", help="What you saw without broadcast, 512:603s; sets the storage's calls."
+            "--measured",
+            help="Measured without broadcast, 512:603s; sets the storage's calls per second.",
         ),
     ] = None,
     as_json: AsJson = False,

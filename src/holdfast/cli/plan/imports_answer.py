@@ -39,8 +39,8 @@ def answer(job: Import, nodes: list[int], measured: tuple[int, float] | None) ->
         )
     else:
         advice = (
-            f"Do not bother: up to {last['nodes']} nodes the storage serves the program in "
-            f"{format_time(last['direct_s'])}, and a tree would take "
+            f"Broadcasting does not pay: up to {last['nodes']} nodes the storage serves "
+            f"the program in {format_time(last['direct_s'])}, and a tree would take "
             f"{format_time(last['broadcast_s'])}."
         )
     made = table("Loading the program", "nodes", "direct", "broadcast", "again, cached", "saved")

@@ -18,7 +18,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text()
     except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror}") from None
+        raise BadInput(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadInput(f"{path} is not a text file") from None
 

@@ -33,9 +33,9 @@ def curve(text: str) -> list[tuple[int, float]]:
             raise BadInput(f"{part!r} is not a point of a curve; write it like 32:6.4GB/s")
         points.append((parse_count(count), parse_rate(rate)))
     if any(count < 1 or rate <= 0 for count, rate in points):
-        raise BadInput(f"{text!r} has a point that is not above 0; measure from 1 upwards")
+        raise BadInput(f"{text!r} has a point that is not above 0; start at 1")
     if len({count for count, _ in points}) != len(points):
-        raise BadInput(f"{text!r} measures one count twice; give each once")
+        raise BadInput(f"{text!r} has the same count twice; give each once")
     return sorted(points)
 
 

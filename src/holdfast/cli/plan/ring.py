@@ -18,9 +18,10 @@ def ring(
     virtual_nodes: Annotated[
         str, typer.Option(help="Numbers of virtual nodes to compare.")
     ] = "10,50,100,500,1000",
-    trials: Annotated[int, typer.Option(help="Failures to simulate for each.")] = 500,
+    trials: Annotated[int, typer.Option(help="Failures to simulate for each number.")] = 500,
     slack: Annotated[
-        str, typer.Option(help="How much busier than the best the busiest node may be.")
+        str,
+        typer.Option(help="How much busier the busiest node may be than with the best setting."),
     ] = "10%",
     labels: Annotated[
         str, typer.Option(help="apart, or joined as FT-Cache does (labels collide).")

@@ -45,7 +45,7 @@ class Question:
 def answer(question: Question) -> Answer:
     """Simulate every setting, and recommend one."""
     if question.trials < 2:
-        raise BadInput(f"{question.trials} trials; take at least 2, better 500")
+        raise BadInput(f"cannot simulate {question.trials} trials; use at least 2, better 500")
     rng = np.random.default_rng(question.seed)
     settings = [
         Setting(question.nodes, count, question.files, question.labels, question.label_hash)

@@ -24,7 +24,7 @@ def read_jobs(path: Path) -> list[Job]:
     """Read one job per line; steps ("123.batch") are parts of a job and skipped."""
     lines = read_text(path).splitlines()
     if not lines or "|" not in lines[0]:
-        raise BadInput(f"{path} is not what sacct prints with --parsable2; try: {COMMAND}")
+        raise BadInput(f"{path} is not the output of sacct with --parsable2; try: {COMMAND}")
     header = [name.strip().lower() for name in lines[0].split("|")]
     column = {name: header.index(name) for name in header}
     state, nodes = _need(column, path, "state"), _need(column, path, "nnodes", "allocnodes")
@@ -51,7 +51,8 @@ def _rows(
         cells = line.split("|")
         if len(cells) != len(column):
             raise BadInput(
-                f"line {number} of {path} has {len(cells)} columns, the first line {len(column)}"
+                f"line {number} of {path} has {len(cells)} columns, but the first line "
+                f"has {len(column)}"
             )
         if identity is not None and "." in cells[identity]:
             continue
@@ -66,7 +67,7 @@ def _rows(
             )
         except ValueError:
             raise BadInput(
-                f"line {number} of {path} cannot be understood: {line!r}; try: {COMMAND}"
+                f"cannot parse line {number} of {path}: {line!r}; try: {COMMAND}"
             ) from None
 
 

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")]
 PlotFile = Annotated[
-    Path | None, typer.Option("--plot", metavar="FILE", help="Draw it into FILE.png or FILE.svg.")
+    Path | None,
+    typer.Option("--plot", metavar="FILE", help="Draw a plot into FILE.png or FILE.svg."),
 ]
 Explain = Annotated[
-    bool, typer.Option("--explain", help="Say by which formula, and where it comes from.")
+    bool, typer.Option("--explain", help="Explain the formula and where it comes from.")
 ]
-Seed = Annotated[int, typer.Option(help="Of the random numbers in simulations.")]
+Seed = Annotated[int, typer.Option(help="Seed of the random numbers in simulations.")]
 
 _OPTIONAL = ("numpy", "scipy", "matplotlib")
 
@@ -97,15 +98,15 @@ def _print_people(answer: Answer, plot: Path | None, *, explain: bool) -> None:
         console.print()
         console.print(answer.explanation, markup=False)
     if plot is not None:
-        console.print(f"Drawn into {plot}.", markup=False)
+        console.print(f"Plot written to {plot}.", markup=False)
 
 
 def check_plot(path: Path) -> None:
     """Refuse a file that no plot can be written to, as far as that is seen before."""
     if path.suffix.lower() not in (".png", ".svg"):
-        raise BadInput(f"{path} is neither .png nor .svg; the plot needs one of these endings")
+        raise BadInput(f"{path} is neither .png nor .svg; give the plot one of these endings")
     if not path.parent.is_dir():
-        raise BadInput(f"the plot cannot be written to {path}: there is no such directory")
+        raise BadInput(f"cannot write the plot to {path}: there is no such directory")
     import matplotlib.figure  # noqa: F401 - whether it is there
 
 
@@ -121,4 +122,4 @@ def draw_into(path: Path, draw: Callable[[Figure], None]) -> None:
     try:
         figure.savefig(path)
     except OSError as error:
-        raise BadInput(f"the plot cannot be written to {path}: {error.strerror}") from None
+        raise BadInput(f"cannot write the plot to {path}: {error.strerror}") from None

@@ -22,13 +22,15 @@ def training(
     files: Annotated[str, typer.Option(help="Files of the data set.", rich_help_panel=_JOB)] = (
         "524288"
     ),
-    file_size: Annotated[str, typer.Option(help="Size of one.", rich_help_panel=_JOB)] = "2.5MB",
+    file_size: Annotated[
+        str, typer.Option(help="Size of each file.", rich_help_panel=_JOB)
+    ] = "2.5MB",
     epochs: Annotated[int, typer.Option(help="Epochs to train.", rich_help_panel=_JOB)] = 5,
     batch: Annotated[
-        str, typer.Option(help="Files of a batch, on all nodes together.", rich_help_panel=_JOB)
+        str, typer.Option(help="Files in a batch, over all nodes.", rich_help_panel=_JOB)
     ] = "8192",
     compute: Annotated[
-        str, typer.Option(help="Computing on one file, on its node.", rich_help_panel=_JOB)
+        str, typer.Option(help="Compute time per file.", rich_help_panel=_JOB)
     ] = "30ms",
     local: Annotated[
         str, typer.Option(help="Read rate of a node's cache.", rich_help_panel=_MACHINE)
@@ -40,31 +42,34 @@ def training(
         str, typer.Option(help="Read rate of the shared file system.", rich_help_panel=_MACHINE)
     ] = "1TB/s",
     shared_latency: Annotated[
-        str, typer.Option(help="Mean wait for one file of it.", rich_help_panel=_MACHINE)
+        str, typer.Option(help="Mean latency of one file there.", rich_help_panel=_MACHINE)
     ] = "500ms",
     spread: Annotated[
         float,
-        typer.Option(help="Standard deviation of that by its mean.", rich_help_panel=_MACHINE),
+        typer.Option(
+            help="Standard deviation of the latency, divided by its mean.", rich_help_panel=_MACHINE
+        ),
     ] = 0.5,
     readers: Annotated[
-        int, typer.Option(help="Reads that a node has under way.", rich_help_panel=_MACHINE)
+        int, typer.Option(help="Concurrent reads per node.", rich_help_panel=_MACHINE)
     ] = 16,
     detect: Annotated[
-        str, typer.Option(help="Until a lost node is noticed.", rich_help_panel=_MACHINE)
+        str, typer.Option(help="Time until a lost node is noticed.", rich_help_panel=_MACHINE)
     ] = "1s",
     resume: Annotated[
-        str, typer.Option(help="Until training goes on without it.", rich_help_panel=_MACHINE)
+        str, typer.Option(help="Time until training resumes without it.", rich_help_panel=_MACHINE)
     ] = "3s",
     requeue: Annotated[
-        str, typer.Option(help="Until an aborted job runs again.", rich_help_panel=_MACHINE)
+        str, typer.Option(help="Time until an aborted job runs again.", rich_help_panel=_MACHINE)
     ] = "5min",
     failures: Annotated[
         int, typer.Option(help="Nodes lost at random times after the first epoch.")
     ] = 1,
     failure_times: Annotated[
-        str | None, typer.Option(help="... or at these: 1.5 is the middle of the second epoch.")
+        str | None,
+        typer.Option(help="... or at these positions: 1.5 is the middle of the second epoch."),
     ] = None,
-    runs: Annotated[int, typer.Option(help="Simulated runs for each number.")] = 10,
+    runs: Annotated[int, typer.Option(help="Simulated runs for each number of nodes.")] = 10,
     seed: Seed = 0,
     as_json: AsJson = False,
     plot: PlotFile = None,

@@ -39,9 +39,9 @@ class Question:
 def answer(question: Question) -> Answer:
     """Simulate every number of nodes under every policy."""
     if question.runs < 2:
-        raise BadInput(f"{question.runs} runs; take at least 2, better 20")
+        raise BadInput(f"cannot average {question.runs} runs; use at least 2, better 20")
     if question.failures < 0:
-        raise BadInput(f"{question.failures} failures; there cannot be less than 0")
+        raise BadInput(f"{question.failures} failures; the number cannot be negative")
     rng = np.random.default_rng(question.seed)
     rows = [_row(job, question, rng) for job in question.jobs]
     count = question.failures if question.times is None else len(question.times)

@@ -105,7 +105,7 @@ def start_held(config: Config, point: str, roots: Sequence[str]) -> Mount:
     _check_machine()
     given = tuple(_root(config, root) for root in roots or config.roots)
     if not given:
-        raise BadInput("no directory is given to show; use --root or set `roots`")
+        raise BadInput("no directory to mount was given; use --root or set `roots`")
     agent = own_agent(config)
     remove_stale()
     place = _check_point(point)
@@ -167,9 +167,9 @@ def _supervise(orders: MountOrders) -> None:
             said = b"its supervisor does not answer"
     complaint = said.decode(errors="replace").strip()
     if not said:
-        raise HoldfastError(f"nothing was mounted at {orders.point}: its supervisor has ended")
+        raise HoldfastError(f"could not mount at {orders.point}: the mount's supervisor has ended")
     if complaint != "mounted":
-        raise BadInput(f"nothing was mounted at {orders.point}: {complaint}")
+        raise BadInput(f"could not mount at {orders.point}: {complaint}")
 
 
 # ---- what may be mounted where -------------------------------------------------------------------
@@ -185,16 +185,18 @@ def _check_machine() -> None:
         raise HoldfastError("/dev/fuse is missing; load the kernel's module: `modprobe fuse`")
     if os.geteuid() != 0 and shutil.which("fusermount3") is None:
         raise HoldfastError(
-            "the command fusermount3 is missing, without which only root can mount; install fuse3"
+            "the command fusermount3 is missing, and without it only root can mount; install fuse3"
         )
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
-        raise HoldfastError("/dev/fuse may not be opened by you; ask for mode 0666 of it")
+        raise HoldfastError(
+            "you have no permission to open /dev/fuse; ask your administrator for mode 0666 on it"
+        )
     devices = {os.makedev(*one.device) for one in ours()}
     for needed in (sys.executable, __file__, str(PROGRAM)):
         if os.stat(needed).st_dev in devices:
             raise BadInput(
-                f"{needed} lies on a mount of Holdfast, which would wait for itself; run "
-                "`holdfast` from where it was installed"
+                f"{needed} is on a Holdfast mount, which would wait for itself; run "
+                "`holdfast` from its original installation"
             )
 
 
@@ -202,12 +204,12 @@ def _check_point(point: str) -> Path:
     """Return where to mount; it is an empty directory on which nothing is mounted."""
     place = resolve(point)
     if str(place) == "/" or any(f"{place}/".startswith(top + "/") for top in _NEVER):
-        raise BadInput(f"nothing is mounted at {place}; choose an empty directory of your own")
+        raise BadInput(f"cannot mount at {place}; choose an empty directory of your own")
     for one in reversed(mounts.table()):
         if one.point == place:
             if one.kind == TYPE:
                 raise BadInput(
-                    f"{place} is mounted already; unmount it first: `holdfast umount {place}`"
+                    f"{place} is already mounted; unmount it first: `holdfast umount {place}`"
                 )
             raise BadInput(f"something else is mounted at {place}; choose another directory")
     try:
@@ -215,16 +217,18 @@ def _check_point(point: str) -> Path:
     except FileNotFoundError:
         raise BadInput(f"{place} is missing; make it first: `mkdir -p {place}`") from None
     except OSError as error:
-        raise BadInput(f"nothing can be mounted at {place}: {error.strerror}") from None
+        raise BadInput(f"cannot mount at {place}: {error.strerror}") from None
     if not empty:
-        raise BadInput(f"{place} is not empty, and a mount would hide what is in it; use another")
+        raise BadInput(
+            f"{place} is not empty, and a mount would hide what is in it; choose another directory"
+        )
     return place
 
 
 def _root(config: Config, directory: str) -> Root:
     path = os.fsdecode(paths.root_of(directory))
     if "\n" in path:
-        raise BadInput(f"{path!r} has a line break in it, so it cannot be shown")
+        raise BadInput(f"{path!r} contains a line break, so it cannot be mounted")
     return Root(path, spread=path in config.spread_roots)
 
 
@@ -336,14 +340,15 @@ def stop(config: Config, point: str, lazily: bool = False) -> Path:
     own = {control: one for control, one in found.items() if one.point == str(place)}
     mounted = at(place)
     if mounted is None and not own:
-        raise BadInput(f"nothing of Holdfast is mounted at {place}; `holdfast status` lists mounts")
+        raise BadInput(f"there is no Holdfast mount at {place}; `holdfast status` lists mounts")
     if mounted is not None:
         _unmount(mounted, lazily or server(mounted) is None)
     # It would serve those who still use it as long as they do, or mount once more.
     if hanging := _end(own):
         pids = ", ".join(str(one.pid) for one in hanging)
         raise HoldfastError(
-            f"{place} is unmounted, but killed processes do not end, as the storage hangs: {pids}"
+            f"{place} is unmounted, but its processes cannot be killed, as they are "
+            f"blocked in the shared file system: {pids}"
         )
     return place
 
@@ -354,10 +359,10 @@ def _unmount(mounted: mounts.Mounted, lazily: bool) -> None:
     except OSError as error:
         if error.errno == errno.EBUSY:
             raise Busy(
-                f"{mounted.point} is in use; end the programs that use it, or add --lazy to take "
-                "it from them"
+                f"{mounted.point} is in use; end the programs that use it, or add --lazy "
+                "to detach it anyway"
             ) from None
-        raise HoldfastError(f"{mounted.point} was not unmounted: {error.strerror}") from None
+        raise HoldfastError(f"could not unmount {mounted.point}: {error.strerror}") from None
 
 
 def stop_all(directory: str | Path) -> list[Process]:

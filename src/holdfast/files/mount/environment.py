@@ -118,6 +118,6 @@ def _environment_of(program: str) -> list[str]:
         if (prefix / "pyvenv.cfg").exists() or (prefix / "conda-meta").exists():
             return [str(prefix)]
     raise BadInput(
-        f"{program} belongs to no virtual environment, and no directory is given to show; use "
-        "--root or set `roots`"
+        f"{program} is not in a virtual environment, and no directory to mount was given; "
+        "use --root or set `roots`"
     )

@@ -45,7 +45,7 @@ def mount(
         if why
     ]
     if failed:
-        raise Unavailable(f"not mounted everywhere; {'; '.join(failed)}")
+        raise Unavailable(f"could not mount on every host; {'; '.join(failed)}")
 
 
 def _mount_there(connection: Connection, member: Member, order: MountOrder) -> str:

@@ -108,7 +108,7 @@ class Supervisor:
             elif not self._session_is_there():
                 return
             elif self._is_stuck():
-                note(f"the mount at {self._point} did not answer: it is aborted")
+                note(f"the mount at {self._point} does not answer; aborting it")
                 self._kill()
                 self._well = time.monotonic()
 
@@ -180,7 +180,10 @@ class Supervisor:
         try:
             self._process.wait(_END_WITHIN)
         except subprocess.TimeoutExpired:  # it hangs in the kernel, as nothing but that can help
-            note(f"process {self._process.pid} does not end: the storage hangs")
+            note(
+                f"process {self._process.pid} cannot be killed: it is blocked in the "
+                "shared file system"
+            )
 
     def _unmount(self) -> None:
         """Remove what is left of it at the mount point."""

@@ -50,4 +50,4 @@ def _asked(config: Config, environment: Environment) -> tuple[type[Launcher], Fo
     found = kind.detect(config, environment)
     if found is None:
         raise BadInput(f"the launcher {config.launcher!r} needs {kind.needs}")
-    return kind, Found(found.what, f"the launcher {kind.name!r} is asked for")
+    return kind, Found(found.what, f"the launcher {kind.name!r} was requested")

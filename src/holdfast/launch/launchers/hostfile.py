@@ -35,7 +35,7 @@ class HostFile(Alone):
         if not config.hostfile:
             return None
         hosts = len(read(config.hostfile))
-        return Found(f"{hosts} hosts in {config.hostfile}", "a host file is given")
+        return Found(f"{hosts} hosts in {config.hostfile}", "a host file was given")
 
     def nodes(self, known: Sequence[str]) -> tuple[str, ...]:
         """Return the hosts as the file lists them now."""
@@ -71,7 +71,7 @@ def read(path: str) -> dict[str, dict[str, str]]:
         lines = Path(path).read_text().splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
-        raise BadInput(f"the host file {path} cannot be read: {reason}") from None
+        raise BadInput(f"cannot read the host file {path}: {reason}") from None
     hosts: dict[str, dict[str, str]] = {}
     for number, line in enumerate(lines, 1):
         host, *words = line.partition("#")[0].split() or [""]
@@ -83,10 +83,12 @@ def read(path: str) -> dict[str, dict[str, str]]:
         except BadInput as error:
             raise BadInput(f"{path}, line {number}: {error}") from None
         if host in hosts:
-            raise BadInput(f"{path}, line {number}: {host} is there twice; a host has one agent")
+            raise BadInput(
+                f"{path}, line {number}: {host} is listed twice; each host runs one agent"
+            )
         hosts[host] = labels
     if not hosts:
-        raise BadInput(f"the host file {path} lists no hosts; write one on each line")
+        raise BadInput(f"the host file {path} lists no hosts; write one per line")
     return hosts
 
 

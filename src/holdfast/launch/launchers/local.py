@@ -44,11 +44,11 @@ class Local(Alone):
         storage: NodeMounts | None = None,
     ) -> None:
         if count is not None and (not isinstance(count, int) or not 1 <= count <= MOST):
-            raise BadInput(f"{count!r} nodes; start 1 to {MOST} on one host")
+            raise BadInput(f"cannot start {count!r} nodes; one host can run 1 to {MOST}")
         if storage is not None and storage.nodes < (count or DEFAULT):
             raise BadInput(
-                f"the storage has mounts for {storage.nodes} of {count or DEFAULT} nodes; "
-                "make it with as many"
+                f"the storage has mounts for {storage.nodes} nodes, but "
+                f"{count or DEFAULT} are to start; create it for as many"
             )
         self._count = count
         self.networks = networks  # one for each node, instead of the host's
@@ -57,7 +57,7 @@ class Local(Alone):
     @staticmethod
     def detect(config: Config, environment: Environment) -> Found | None:
         """Find this machine, where nothing else is."""
-        return Found("this machine", "no host file, Open MPI or Slurm job is here")
+        return Found("this machine", "there is no host file, Open MPI or Slurm job")
 
     def nodes(self, known: Sequence[str]) -> tuple[str, ...]:
         """Return node-0 and so on."""

@@ -40,8 +40,8 @@ class OpenMPI:
         self.leads = environment["OMPI_COMM_WORLD_RANK"] == "0"
         if "SLURM_JOB_ID" in environment and config.launcher == "auto":
             self._refuse(
-                "this is Open MPI in a Slurm job, and Slurm would end the agents with mpiexec; run "
-                "`holdfast up` without mpiexec, or say --launcher openmpi"
+                "this is Open MPI in a Slurm job, and Slurm would end the agents with "
+                "mpiexec; run `holdfast up` without mpiexec, or add --launcher openmpi"
             )
         try:
             from mpi4py import MPI  # noqa: PLC0415 - joins the ranks

@@ -39,8 +39,8 @@ class Slurm(Alone):
         self._environment = environment
         if "SLURM_STEP_ID" in environment and environment.get("SLURM_STEP_NUM_TASKS", "1") != "1":
             raise BadInput(
-                "`holdfast up` runs in several tasks of a Slurm step; run it once, without srun: "
-                "it starts an agent on every node of the job"
+                "`holdfast up` is running in several tasks of a Slurm step; run it once, "
+                "without srun: it starts an agent on every node of the job"
             )
 
     @staticmethod
@@ -99,8 +99,8 @@ class Slurm(Alone):
         path = shutil.which(name, path=self._environment.get("PATH", os.defpath))
         if path is None:
             raise BadInput(
-                f"this is Slurm job {self._environment.get('SLURM_JOB_ID')}, and there is no "
-                f"`{name}` in PATH; load Slurm's module, or choose another --launcher"
+                f"this is Slurm job {self._environment.get('SLURM_JOB_ID')}, but `{name}` "
+                "is not in PATH; load Slurm's module, or choose another --launcher"
             )
         return path
 

@@ -94,7 +94,7 @@ def simulate(
     With `restart` a drain begins anew after each failure that its data survived.
     """
     if system.levels != 2:
-        raise BadInput(f"the wall-clock simulation knows two levels, not {system.levels}")
+        raise BadInput(f"the wall-clock simulation supports two levels, not {system.levels}")
     goal = periods * schedule.segments
     clock = _Clock(system, schedule, FailureTimes(system.rates, rng), restart=restart)
     efficiencies = []

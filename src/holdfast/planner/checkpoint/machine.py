@@ -60,7 +60,7 @@ def needed_bandwidth(machine: Machine, efficiency: float, *, asynchronous: bool)
     The local checkpoints set a ceiling that no shared file system lifts.
     """
     if not 0 < efficiency < 1:
-        raise BadInput(f"an efficiency of {efficiency:g}; it must lie between 0 and 100 %")
+        raise BadInput(f"an efficiency of {efficiency:g}; it must be between 0 and 100 %")
 
     def missing(log_bandwidth: float) -> float:
         candidate = replace(machine, shared=math.exp(log_bandwidth)).system()

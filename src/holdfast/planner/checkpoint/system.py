@@ -42,7 +42,9 @@ class System:
         ):
             for value in values:
                 if not (math.isfinite(value) and value >= 0):
-                    raise BadInput(f"the {what} is {value:g}; it must be a number of at least 0")
+                    raise BadInput(
+                        f"the {what} is {value:g}; it must be a number that is not negative"
+                    )
 
     @property
     def levels(self) -> int:

@@ -42,7 +42,7 @@ def answer(question: Question) -> Answer:
                 chosen[mode] = _judge(system, given, asynchronous=flag)
             except BadInput as error:
                 chosen[mode] = None
-                notes.append(f"drained in the background this schedule is impossible: {error}")
+                notes.append(f"this schedule is impossible when drained in the background: {error}")
     if not any(chosen.values()):
         raise BadInput(
             f"no schedule makes progress (0.1 % of the time): failures come every "

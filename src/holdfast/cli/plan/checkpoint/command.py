@@ -15,7 +15,7 @@ from .inputs import Options, gather
 _MACHINE = "The machine: sizes and bandwidths"
 _COSTS = "The machine: costs and rates (seconds, 1/s)"
 _OTHER = "The machine: more"
-_ASK = "What to ask"
+_ASK = "What to compute"
 
 
 def _option(metavar: str, text: str, panel: str, *names: str) -> typer.models.OptionInfo:
@@ -38,50 +38,61 @@ def checkpoint(
         str | None, _option("RATE", "Write rate of the shared file system: 6.4GB/s.", _MACHINE)
     ] = None,
     mtbf: Annotated[
-        str | None, _option("TIME", "Between failures of the whole job: 13h.", _MACHINE)
+        str | None, _option("TIME", "Mean time between failures of the whole job: 13h.", _MACHINE)
     ] = None,
     node_mtbf: Annotated[
-        str | None, _option("TIME", "Between failures of one node: 2y.", _MACHINE)
+        str | None, _option("TIME", "Mean time between failures of one node: 2y.", _MACHINE)
     ] = None,
     shared_failures: Annotated[
-        str | None, _option("SHARE", "Failures that local copies do not survive: 6%.", _MACHINE)
+        str | None,
+        _option("SHARE", "Share of failures that local copies do not survive: 6%.", _MACHINE),
     ] = None,
     local_cost: Annotated[
-        str | None, _option("TIME", "Writing a local checkpoint.", _COSTS)
+        str | None, _option("TIME", "Time to write a local checkpoint.", _COSTS)
     ] = None,
-    local_recovery: Annotated[str | None, _option("TIME", "Reading it back.", _COSTS)] = None,
-    shared_cost: Annotated[str | None, _option("TIME", "Writing a shared one.", _COSTS)] = None,
-    shared_recovery: Annotated[str | None, _option("TIME", "Reading it back.", _COSTS)] = None,
+    local_recovery: Annotated[str | None, _option("TIME", "Time to read it back.", _COSTS)] = None,
+    shared_cost: Annotated[
+        str | None, _option("TIME", "Time to write a shared one.", _COSTS)
+    ] = None,
+    shared_recovery: Annotated[str | None, _option("TIME", "Time to read it back.", _COSTS)] = None,
     local_rate: Annotated[
         str | None,
-        _option("PER_SECOND", "Failures that local copies survive: 2e-5 or 1.7/day.", _COSTS),
+        _option(
+            "PER_SECOND", "Rate of failures that local copies survive: 2e-5 or 1.7/day.", _COSTS
+        ),
     ] = None,
     shared_rate: Annotated[
-        str | None, _option("PER_SECOND", "Failures that they do not.", _COSTS)
+        str | None, _option("PER_SECOND", "Rate of failures that they do not survive.", _COSTS)
     ] = None,
     level: Annotated[
         list[str] | None,
         _option("LEVEL", "One level, fastest first: cost=5s,recovery=6s,mtbf=3h. Repeat.", _OTHER),
     ] = None,
     events: Annotated[
-        Path | None, _option("FILE", "Estimate all from a log, events.jsonl.", _OTHER, "--from")
+        Path | None,
+        _option(
+            "FILE", "Estimate everything from an event log such as events.jsonl.", _OTHER, "--from"
+        ),
     ] = None,
     drain: Annotated[
-        str | None, _option("TIME", "How long a drain takes, if not as writing.", _OTHER)
+        str | None, _option("TIME", "How long a drain takes, if not as long as a write.", _OTHER)
     ] = None,
     overhead: Annotated[
         str | None, _option("FACTOR", "Slowdown of computation while draining: 0.00184.", _OTHER)
     ] = None,
     overhead_slope: Annotated[
         str | None,
-        _option("FACTOR", "The same, measured per GB/s that a staging node reads.", _OTHER),
+        _option("FACTOR", "The same, per GB/s that a staging node reads.", _OTHER),
     ] = None,
-    staging_nodes: Annotated[int | None, _option("N", "Nodes that drain.", _OTHER)] = None,
+    staging_nodes: Annotated[
+        int | None, _option("N", "Number of staging nodes, which drain.", _OTHER)
+    ] = None,
     restart: Annotated[
         str | None, _option("TIME", "Added to every recovery: scheduling, a new node.", _OTHER)
     ] = None,
     interval: Annotated[
-        str | None, _option("TIME", "Judge this interval, do not optimise.", _ASK)
+        str | None,
+        _option("TIME", "Evaluate this interval instead of searching for the best.", _ASK),
     ] = None,
     segments: Annotated[
         int | None, _option("N", "... with this many per shared checkpoint.", _ASK)
@@ -90,18 +101,24 @@ def checkpoint(
         str | None, _option("N,N", "... or these counts per level: 3,5.", _ASK)
     ] = None,
     efficiency: Annotated[
-        str | None, _option("SHARE", "Shared bandwidth needed for this: 80%.", _ASK)
+        str | None,
+        _option("SHARE", "Find the shared bandwidth needed for this efficiency: 80%.", _ASK),
     ] = None,
     staging_curve: Annotated[
         str | None,
         _option(
-            "N:RATE,...", "Measured rates by staging nodes, 16:4GB/s,32:6.4GB/s: how many?", _ASK
+            "N:RATE,...",
+            "Choose the number of staging nodes from measured rates: 16:4GB/s,32:6.4GB/s.",
+            _ASK,
         ),
     ] = None,
     thread_curve: Annotated[
-        str | None, _option("N:RATE,...", "Measured rates by writer threads: how many?", _ASK)
+        str | None,
+        _option("N:RATE,...", "Choose the number of writer threads from measured rates.", _ASK),
     ] = None,
-    simulate: Annotated[int, _option("N", "Check by a simulation of this many periods.", _ASK)] = 0,
+    simulate: Annotated[
+        int, _option("N", "Check the model by simulating this many periods.", _ASK)
+    ] = 0,
     seed: Seed = 0,
     as_json: AsJson = False,
     plot: PlotFile = None,

@@ -31,7 +31,9 @@ def _bandwidth(question: Question, chosen: _Chosen) -> _Extra:
     if wanted is None:
         return "needed_bandwidth", None, None
     if machine is None:
-        raise BadInput("--efficiency asks for a bandwidth, so give --nodes, --checkpoint and rates")
+        raise BadInput(
+            "--efficiency needs sizes and bandwidths: --nodes, --checkpoint and the rest"
+        )
     needed = {
         mode: needed_bandwidth(machine, wanted, asynchronous=flag) for mode, flag in MODES.items()
     }
@@ -50,13 +52,15 @@ def _staging(question: Question, chosen: _Chosen) -> _Extra:
     if curve is None:
         return "staging", None, None
     if machine is None:
-        raise BadInput("--staging-curve needs the machine: --nodes, --checkpoint and the rest")
+        raise BadInput(
+            "--staging-curve needs sizes and bandwidths: --nodes, --checkpoint and the rest"
+        )
     slope = question.overhead_slope
     points = staging(
         machine, curve, lambda read: machine.overhead if slope is None else slope * read / 1e9
     )
     if not points:
-        raise BadInput("at no point of --staging-curve does the job make progress")
+        raise BadInput("the job makes no progress at any point of --staging-curve")
     best = max(points, key=lambda point: point.useful(machine.nodes))
     made = table(
         "Staging nodes", "nodes", "write rate", "overhead", "efficiency", "per allocated node"
@@ -99,7 +103,7 @@ def _simulated(question: Question, chosen: _Chosen) -> _Extra:
     if not question.periods:
         return "simulated", None, None
     if question.periods < 2:
-        raise BadInput(f"{question.periods} periods to simulate; take at least 2, better 10000")
+        raise BadInput(f"cannot simulate {question.periods} periods; use at least 2, better 10000")
     system, rng = question.inputs.system, np.random.default_rng(question.seed)
     made = table("Simulated", "", "model", "simulated", "off by (sigma)")
     numbers: dict[str, Any] = {"periods": question.periods, "seed": question.seed}

@@ -58,7 +58,7 @@ class Options:
         value = getattr(self, name)
         if value is None:
             raise BadInput(
-                f"{flag(name)} is missing; `holdfast plan checkpoint --help` says what it is"
+                f"{flag(name)} is missing; `holdfast plan checkpoint --help` explains it"
             )
         return str(value)
 
@@ -89,14 +89,14 @@ def gather(options: Options) -> Inputs:
     used = {kind: flags for kind, flags in kinds.items() if flags}
     if not used:
         raise BadInput(
-            "nothing is known of the machine; give --nodes, --checkpoint, --local, --shared and "
-            "--mtbf, or costs and rates, or --level for each level, or --from a log"
+            "the machine is not described; give --nodes, --checkpoint, --local, --shared "
+            "and --mtbf, or costs and rates, or --level for each level, or --from a log"
         )
     if len(used) > 1:
         (first, second), *_ = zip(used.items(), list(used.items())[1:], strict=False)
         raise BadInput(
-            f"{first[1][0]} is one of the {first[0]}, {second[1][0]} of the {second[0]}; "
-            f"give one kind, not both"
+            f"{first[1][0]} is one of the {first[0]} and {second[1][0]} one of the "
+            f"{second[0]}; use options of one kind only"
         )
     if kinds["sizes and bandwidths"]:
         return _from_sizes(options)
@@ -119,13 +119,13 @@ def _overhead(options: Options, shared: float) -> float:
     if options.overhead_slope is None:
         return parse_number(options.overhead or "0")
     if options.overhead is not None:
-        raise BadInput("--overhead and --overhead-slope both set the overhead; give one")
+        raise BadInput("--overhead and --overhead-slope both set the overhead; give only one")
     if options.staging_nodes is None:
         raise BadInput(
             "--overhead-slope is per GB/s that one staging node reads; add --staging-nodes"
         )
     if options.staging_nodes < 1:
-        raise BadInput(f"{options.staging_nodes} staging nodes; there must be at least 1")
+        raise BadInput(f"--staging-nodes is {options.staging_nodes}; it must be at least 1")
     return parse_number(options.overhead_slope) * shared / options.staging_nodes / 1e9
 
 
@@ -137,18 +137,18 @@ def _from_sizes(options: Options) -> Inputs:
     shared = parse_rate(options.text("shared"))
     _refuse(options, ("drain",), "follows from --checkpoint, --nodes and --shared")
     if options.mtbf is not None and options.node_mtbf is not None:
-        raise BadInput("--mtbf is of the whole job and --node-mtbf of one node; give one")
+        raise BadInput("--mtbf is for the whole job and --node-mtbf for one node; give only one")
     if options.node_mtbf is not None:
         between = parse_time(options.node_mtbf) / max(nodes, 1)
     else:
         between = parse_time(options.text("mtbf"))
     if not between > 0:
-        raise BadInput("the time between failures is 0; nothing would ever finish")
+        raise BadInput("the time between failures is 0, so nothing would ever finish")
     if options.shared_failures is None:
         share = DEFAULT_SHARED_FAILURES
         notes.append(
-            f"{share:.4g} of all failures were taken to need the shared file system; "
-            f"--shared-failures sets it"
+            f"assumed that {share:.4g} of all failures need the shared file system; "
+            "--shared-failures sets this"
         )
     else:
         share = parse_share(options.shared_failures)
@@ -208,7 +208,7 @@ def _level(text: str) -> tuple[float, float, float]:
         name, equals, value = part.partition("=")
         name = name.strip()
         if not equals or name not in ("cost", "recovery", "rate", "mtbf") or name in values:
-            raise BadInput(f"{part!r} is no part of a level; {hint}")
+            raise BadInput(f"{part!r} is not a part of a level; {hint}")
         values[name] = value
     if "cost" not in values or ("rate" in values) == ("mtbf" in values):
         raise BadInput(f"the level {text!r} needs a cost and either a rate or an mtbf; {hint}")

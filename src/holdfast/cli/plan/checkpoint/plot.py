@@ -52,7 +52,7 @@ def draw(
     """Draw efficiency over the interval."""
     on = plots.axes(
         figure,
-        "How much of the time is useful, by how often a checkpoint is taken",
+        "Useful share of the time, by how often a checkpoint is taken",
         "computation between checkpoints (minutes)",
         "efficiency (% of the time)",
     )

@@ -28,16 +28,18 @@ class Question:
         """Return the schedule to judge, None if the best is wanted."""
         if self.interval is None:
             if self.segments is not None or self.counts is not None:
-                raise BadInput("--segments and --counts judge a schedule; add its --interval")
+                raise BadInput("--segments and --counts describe a schedule; add its --interval")
             return None
         levels = self.inputs.system.levels
         if (self.segments is None) == (self.counts is None):
-            raise BadInput("an --interval to judge needs either --segments or --counts")
+            raise BadInput("--interval needs either --segments or --counts")
         if self.segments is not None:
             if levels > 2:
-                raise BadInput(f"{levels} levels need --counts, {levels - 1} of them")
+                raise BadInput(
+                    f"with {levels} levels, --interval needs --counts with {levels - 1} numbers"
+                )
             if self.segments < 1:
-                raise BadInput(f"--segments {self.segments}; a period has at least 1")
+                raise BadInput(f"--segments is {self.segments}; it must be at least 1")
             return Schedule(self.interval, (self.segments - 1,))
         assert self.counts is not None
         if len(self.counts) != levels - 1:

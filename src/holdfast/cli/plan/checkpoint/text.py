@@ -107,7 +107,7 @@ def plan_table(chosen: dict[str, Outcome | None], rules: dict[str, tuple[float, 
     for mode, name in (("async", "drained in the background"), ("sync", "program waits")):
         outcome = chosen[mode]
         if outcome is None:
-            made.add_row(name, "none makes progress", "", "", "")
+            made.add_row(name, "no progress at all", "", "", "")
             continue
         counts = outcome.schedule.counts
         made.add_row(
@@ -143,7 +143,7 @@ def input_table(system: System) -> Table:
 def fit_table(fit: Fit) -> Table:
     """Show what was estimated from a log, and how sure it is."""
     made = table(
-        f"From the log: {fit.runs} runs, {format_time(fit.watched)} watched",
+        f"From the log: {fit.runs} runs, observed for {format_time(fit.watched)}",
         "", "estimate", "95 % low", "95 % high", "from",
     )  # fmt: skip
     for level, failures in enumerate(fit.rates, 1):
