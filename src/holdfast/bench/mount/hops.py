@@ -1,8 +1,8 @@
 """The round trip from a node to the head of a tree and back, by depth and payload.
 
-This is the Copper paper's Figure 3. The head has the file, nobody else does: what is asked for at
-depth 3 travels up three hops and down again. All agents and the one who asks share a core, where
-nothing but software lies between them.
+This is the Copper paper's Figure 3. The head has the file, and nobody on the way: what is read at
+depth 3 travels up three hops and down again. Each agent has a mount, through which it is read; all
+of them share a core, where nothing but software lies between them.
 """
 
 from __future__ import annotations
@@ -10,77 +10,73 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
-from itertools import count
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 
 from ... import _core
 from ...errors import HoldfastError
-from ...job import LocalCluster, local_cluster
 from ...placement.ring import Ring
 from ...placement.tree import Trees
-from ...session import session as sessions
 from ...units import format_size
 from .. import programs
 from ..core.stage import Part
 from ..figures import at_most, shown
-from .stage import Sizes
+from .stage import Mounted, Sizes
+from .stage import mounted as mounts
 
 _AGENTS, _DEGREE = 16, 2  # 1, 2, 4 and 8 nodes, and one at depth 4
 DEPTHS = (0, 1, 2, 3, 4)
-_FILE = 0  # the kind of what is asked for
 #: Files below this size are held to the target.
 _SMALL = 131_072
 _MOST_PER_HOP = 150.0
 _WARM_UP = 150
-_DEADLINE = 30.0
 
 
 class _Trips:
-    """Files that are asked for once, at the depth that is wanted."""
+    """Files that are read once, at the depth that is wanted."""
 
-    def __init__(self, cluster: LocalCluster, root: Path, client: _core.AgentClient) -> None:
-        self._addresses = {node.name: node.member.socket for node in cluster.nodes}
-        self._root, self._client = root, client
-        ring = Ring(list(self._addresses), cluster.config.virtual_nodes)
-        self._trees = Trees(ring, [""] * len(self._addresses), _DEGREE)
-        self._numbers = count()
+    def __init__(self, mounted: Mounted, root: str, files: Iterator[Path]) -> None:
+        self._mounted, self._root, self._files = mounted, root, files
+        self._nodes = {node.name: index for index, node in enumerate(mounted.cluster.nodes)}
+        ring = Ring(list(self._nodes), mounted.cluster.config.virtual_nodes)
+        self._trees = Trees(ring, [""] * len(self._nodes), _DEGREE)
 
-    def _depths(self, path: bytes) -> dict[str, int]:
-        key = _core.FILE_PREFIX + path
-        return {node: len(self._trees.ancestors(key, node)) for node in self._addresses}
+    def _above(self, path: Path) -> dict[str, list[str]]:
+        """Return for each node those between it and the head of a path's tree, and the head."""
+        key = _core.FILE_PREFIX + os.fsencode(path)
+        return {node: self._trees.ancestors(key, node) for node in self._nodes}
 
-    def _files(self, size: int) -> Iterator[tuple[bytes, dict[str, int]]]:
-        for number in self._numbers:
-            path = self._root / f"{number:06}"
-            path.write_bytes(os.urandom(size))
-            yield os.fsencode(path), self._depths(os.fsencode(path))
-
-    def _ask(self, node: str, path: bytes) -> float:
+    def _read(self, node: str, path: Path) -> float:
+        place = self._mounted.path(path, self._nodes[node])
         start = perf_counter()
-        descriptor, _ = self._client.tree(
-            self._addresses[node], _FILE, os.fsencode(self._root), path, deadline=_DEADLINE
-        )
+        descriptor = os.open(place, os.O_RDONLY)
+        os.read(descriptor, 1)
         seconds = perf_counter() - start
         os.close(descriptor)
         return seconds
 
     def warm_up(self, files: int) -> None:
-        """Let all agents have connected to one another."""
-        for _, (path, depths) in zip(range(files), self._files(64), strict=False):
-            for node in depths:
-                self._ask(node, path)
+        """Let all mounts know the directory, and all agents have connected to one another."""
+        for index in self._nodes.values():
+            os.listdir(self._mounted.path(self._root, index))
+        for path in islice(self._files, files):
+            for node in self._nodes:
+                self._read(node, path)
 
-    def time(self, depth: int, size: int) -> float:
+    def time(self, depth: int) -> float:
         """Return the seconds of one round trip from a depth, 0 being the head itself."""
-        path, depths = next(self._files(size))
-        self._ask(min(depths, key=depths.__getitem__), path)
-        node = next((node for node, deep in depths.items() if deep == depth), None)
+        path = next(self._files)
+        above = self._above(path)
+        node = next((node for node, those in above.items() if len(those) == depth), None)
         if node is None:
-            raise HoldfastError(f"no node of a tree of {len(depths)} is at depth {depth}")
-        return self._ask(node, path)
+            raise HoldfastError(f"no node of a tree of {len(above)} is at depth {depth}")
+        # Another branch asks first: then the head's agent has the file, and no mount on our way.
+        used = {node, *above[node]}
+        first = next(name for name, those in above.items() if len(those) == 1 and name not in used)
+        self._read(first, path)
+        return self._read(node, path)
 
 
 def run(sizes: Sizes) -> Part:
@@ -89,22 +85,28 @@ def run(sizes: Sizes) -> Part:
         (size, depth): [] for size in sizes.payloads for depth in DEPTHS
     }
     core = programs.two_cores()[0]
-    with ExitStack() as stack:
-        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hf"))).resolve()
-        cluster = stack.enter_context(
-            local_cluster(_AGENTS, memory="512 MiB", file_settled="0 s", tree_degree=_DEGREE)
-        )
-        for node in cluster.nodes:
-            programs.pin(node.pid, core)
-        client = _core.AgentClient(sessions.read_key(cluster.directory))
-        stack.callback(client.close)
-        trips = _Trips(cluster, root, client)
-        trips.warm_up(min(_WARM_UP, 10 * sizes.trips))
-        with programs.on_core(core):
-            for _ in range(sizes.trips):
-                for (size, depth), times in samples.items():
-                    times.append(trips.time(depth, size))
+    warm_up = min(_WARM_UP, 10 * sizes.trips)
+    with tempfile.TemporaryDirectory(prefix="hf") as directory:
+        root = os.path.realpath(directory)
+        turns = [size for _ in range(sizes.trips) for size, _ in samples]
+        files = [  # all are there before anybody has looked
+            _write(Path(root, f"{number:06}"), size)
+            for number, size in enumerate([64] * warm_up + turns)
+        ]
+        with mounts(root, _AGENTS, memory="512 MiB", tree_degree=_DEGREE) as mounted:
+            mounted.pin(core)
+            trips = _Trips(mounted, root, iter(files))
+            trips.warm_up(warm_up)
+            with programs.on_core(core):
+                for _ in range(sizes.trips):
+                    for (_, depth), times in samples.items():
+                        times.append(trips.time(depth))
     return _figures({place: 1e6 * median(times) for place, times in samples.items()}, sizes)
+
+
+def _write(path: Path, size: int) -> Path:
+    path.write_bytes(os.urandom(size))
+    return path
 
 
 def _figures(micro: dict[tuple[int, int], float], sizes: Sizes) -> Part:
