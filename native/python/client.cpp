@@ -59,8 +59,7 @@ void bind_client(nb::module_& module) {
         .def_ro("crc32c", &ObjectInfo::crc)
         .def_ro("tier", &ObjectInfo::tier)
         .def_ro("has_source", &ObjectInfo::has_source)
-        .def_ro("copies", &ObjectInfo::copies)
-        .def_ro("pins", &ObjectInfo::pins);
+        .def_ro("copies", &ObjectInfo::copies);
 
     nb::class_<AgentClient> client(
         module, "AgentClient",
@@ -138,19 +137,6 @@ void bind_client(nb::module_& module) {
                     "5.0) -> tuple[int, int] | tuple[None, bytes]"),
             "A read-only descriptor and the size where the agent can pass one, else the bytes.")
         .def(
-            "pull",
-            [](AgentClient& self, const std::string& address, const nb::bytes& key,
-               const std::string& source, Tier tier, double deadline) {
-                PullMessage message{as_string(key), source, tier};
-                auto info =
-                    unlocked([&] { return self.pull(address, message, as_duration(deadline)); });
-                return value_or_raise(info);
-            },
-            "address"_a, "key"_a, "source"_a, "tier"_a = Tier::Memory, "deadline"_a = 5.0,
-            nb::sig("def pull(self, address: str, key: bytes, source: str, tier: Tier = "
-                    "..., deadline: float = 5.0) -> ObjectInfo"),
-            "Make the agent copy an object from the agent at `source`.")
-        .def(
             "stat",
             [](AgentClient& self, const std::string& address, const nb::bytes& key,
                std::uint64_t member, double deadline) {
@@ -196,16 +182,6 @@ void bind_client(nb::module_& module) {
             "address"_a, "key"_a, "owners"_a, "deadline"_a = 5.0,
             "Remove an object there for ever, whether it is there or not.\n\n"
             "`owners` are the members that the ring gives for its copies, as for a put.")
-        .def(
-            "pin",
-            [](AgentClient& self, const std::string& address, const nb::bytes& key, bool add,
-               double deadline) {
-                PinMessage message{as_string(key), add};
-                raise_unless_ok(
-                    unlocked([&] { return self.pin(address, message, as_duration(deadline)); }));
-            },
-            "address"_a, "key"_a, "add"_a = true, "deadline"_a = 5.0,
-            "Keep an object from eviction, or let it go again.")
         .def(
             "call",
             [](AgentClient& self, const std::string& address, const std::string& service,

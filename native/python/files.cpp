@@ -278,55 +278,8 @@ void bind_reading(nb::module_& module, nb::class_<AgentClient>& client) {
             "That is the whole file, or, if one is named and the file is large, a `part` of it. "
             "The agent has it already, reads it if it owns it, or asks its owners. When one fails, "
             "`on_failure` 0 (abort) raises Unavailable, 1 (redirect) NotCached, and 2 (recache) "
-            "goes on to the next. The descriptor is the caller's to close.")
-        .def(
-            "tree",
-            [](AgentClient& self, const std::string& address, std::uint8_t kind,
-               const nb::bytes& root, const nb::bytes& path, std::uint32_t part,
-               std::uint64_t settled_ns, double deadline, double silence) {
-                if (kind > static_cast<std::uint8_t>(TreeOrder::Kind::Part))
-                    raise(Status(Code::BadInput, std::to_string(kind) +
-                                                     " is not a kind of document; use 0, 1 or 2"));
-                TreeOrder order{.kind = static_cast<TreeOrder::Kind>(kind),
-                                .root = as_string(root),
-                                .path = as_string(path),
-                                .part = part,
-                                .settled_ns = settled_ns};
-                auto exchange = unlocked([&] {
-                    return self.tree(address, order, as_duration(deadline), as_duration(silence));
-                });
-                auto all = Attributes::decode(value_or_raise(exchange).meta());
-                nb::tuple attributes = as_tuple(value_or_raise(all));
-                return nb::make_tuple(exchange->take_descriptor().release(), attributes);
-            },
-            "address"_a, "kind"_a, "root"_a, "path"_a, "part"_a = 0, "settled_ns"_a = 0,
-            "deadline"_a = 60.0, "silence"_a = 2.0,
-            nb::sig("def tree(self, address: str, kind: int, root: bytes, path: bytes, part: int = "
-                    "0, settled_ns: int = 0, deadline: float = 60.0, silence: float = 2.0) -> "
-                    "tuple[int, tuple[int, int, int, int, int, int, int, int, int, int, int]]"),
-            "What a broadcast brings to this host: `kind` 0 is a whole file, 1 the listing of a "
-            "directory, 2 a part of a large file.\n\n"
-            "A read-only descriptor of it and the attributes of the file or directory. It may take "
-            "as long as `deadline`, as long as the agent says after each `silence` that it lives. "
-            "NotCached: read the shared file system instead. The descriptor is the caller's to "
-            "close.");
+            "goes on to the next. The descriptor is the caller's to close.");
     module.attr("PART_BYTES") = kPartBytes;
-    module.def(
-        "decode_listing",
-        [](const nb::bytes& document) {
-            auto listing = Listing::decode({document.c_str(), document.size()});
-            nb::list entries;
-            for (auto& entry : value_or_raise(listing).entries)
-                entries.append(nb::make_tuple(as_bytes(entry.name), as_tuple(entry.attributes),
-                                              as_bytes(entry.target)));
-            return nb::make_tuple(as_tuple(listing->directory), entries);
-        },
-        "document"_a,
-        nb::sig("def decode_listing(document: bytes) -> tuple[tuple[int, int, int, int, int, int, "
-                "int, int, int, int, int], list[tuple[bytes, tuple[int, int, int, int, int, int, "
-                "int, int, int, int, int], bytes]]]"),
-        "The attributes of a directory, and of each entry its name, its attributes and, of a "
-        "link, its target. An entry of mode 0 could not be looked at.");
 }
 
 void bind_files(nb::class_<Agent>& agent) {

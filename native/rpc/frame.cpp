@@ -57,7 +57,7 @@ Result<Header> decode_header(const char* in) {
         return malformed("version " + std::to_string(version) + ", not " +
                          std::to_string(kVersion));
     auto op = take<std::uint8_t>(in, 5);
-    if (op == 0 || op > kLastOp) return malformed("unknown operation " + std::to_string(op));
+    if (!is_op(op)) return malformed("unknown operation " + std::to_string(op));
     auto status = take<std::uint16_t>(in, 8);
     if (status > kLastCode) return malformed("unknown status " + std::to_string(status));
     if (take<std::uint16_t>(in, 10) != 0 || take<std::uint32_t>(in, 44) != 0)

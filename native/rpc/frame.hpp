@@ -30,11 +30,9 @@ enum class Op : std::uint8_t {
     Put = 1,
     Get = 2,
     Read = 3,
-    Pull = 4,
     Stat = 5,
     List = 6,
     Drop = 7,
-    Pin = 8,
     Verify = 9,
     Call = 10,
     Probe = 11,
@@ -45,6 +43,10 @@ enum class Op : std::uint8_t {
     Tree = 16,
 };
 constexpr std::uint8_t kLastOp = 16;
+// 4 and 8 are not in use.
+constexpr bool is_op(std::uint8_t number) {
+    return number >= 1 && number <= kLastOp && number != 4 && number != 8;
+}
 
 enum Flag : std::uint16_t {
     kReply = 1,

@@ -41,7 +41,7 @@ class Agent {
     Requests& requests() { return requests_; }
     Client& peers() { return peers_; }
     Events& events() { return events_; }
-    const Operations& operations() const { return operations_; }
+    Operations& operations() { return operations_; }
     Files& files() { return operations_.files(); }
     FileOpener& opener() { return operations_.opener(); }
     Tree& tree() { return operations_.tree(); }

@@ -87,27 +87,11 @@ Result<Attributes> AgentClient::warm(const std::string& address, const FileOrder
     return Attributes::decode(exchange->meta());
 }
 
-Result<Exchange> AgentClient::tree(const std::string& address, const TreeOrder& order,
-                                   Duration deadline, Duration silence) {
-    Question question{
-        .op = Op::Tree, .flags = kDescriptor, .meta = order.encode(), .silence = silence};
-    question.lives = [&] {
-        return client_.ask(address, {.op = Op::Probe, .meta = ProbeMessage().encode()}, silence)
-            .ok();
-    };
-    return client_.ask(address, question, deadline);
-}
-
 Result<ObjectInfo> AgentClient::ask_info(Op op, const std::string& address, std::string meta,
                                          Duration deadline) {
     auto exchange = client_.ask(address, {.op = op, .meta = std::move(meta)}, deadline);
     if (!exchange.ok()) return exchange.take_status();
     return ObjectInfo::decode(exchange->meta());
-}
-
-Result<ObjectInfo> AgentClient::pull(const std::string& address, const PullMessage& message,
-                                     Duration deadline) {
-    return ask_info(Op::Pull, address, message.encode(), deadline);
 }
 
 Result<ObjectInfo> AgentClient::stat(const std::string& address, const std::string& key,
@@ -130,11 +114,6 @@ Result<ListReply> AgentClient::list(const std::string& address, const ListMessag
 Status AgentClient::drop(const std::string& address, const DropMessage& message,
                          Duration deadline) {
     auto exchange = client_.ask(address, {.op = Op::Drop, .meta = message.encode()}, deadline);
-    return exchange.ok() ? Status() : exchange.take_status();
-}
-
-Status AgentClient::pin(const std::string& address, const PinMessage& message, Duration deadline) {
-    auto exchange = client_.ask(address, {.op = Op::Pin, .meta = message.encode()}, deadline);
     return exchange.ok() ? Status() : exchange.take_status();
 }
 

@@ -34,13 +34,6 @@ class AgentClient {
                                   Duration deadline);
     Result<Attributes> warm(const std::string& address, const FileOrder& order, Duration deadline);
 
-    // What the tree of a path brings, by descriptor, from the agent of this host. It may take as
-    // long as `deadline`, as long as the agent says after each `silence` that it lives.
-    Result<Exchange> tree(const std::string& address, const TreeOrder& order, Duration deadline,
-                          Duration silence);
-
-    Result<ObjectInfo> pull(const std::string& address, const PullMessage& message,
-                            Duration deadline);
     Result<ObjectInfo> stat(const std::string& address, const std::string& key, Duration deadline,
                             std::uint64_t wanted = 0);
     Result<ObjectInfo> verify(const std::string& address, const std::string& key,
@@ -48,7 +41,6 @@ class AgentClient {
     Result<ListReply> list(const std::string& address, const ListMessage& message,
                            Duration deadline);
     Status drop(const std::string& address, const DropMessage& message, Duration deadline);
-    Status pin(const std::string& address, const PinMessage& message, Duration deadline);
     Result<std::string> call(const std::string& address, const CallMessage& message,
                              std::string_view body, Duration deadline);
 

@@ -110,20 +110,6 @@ Result<GetMessage> GetMessage::decode(const std::string& meta) {
     return checked(std::move(message), reader, false, "get");
 }
 
-std::string PullMessage::encode() const {
-    return MetaWriter().text(key).text(from).number(static_cast<std::uint8_t>(tier)).take();
-}
-
-Result<PullMessage> PullMessage::decode(const std::string& meta) {
-    MetaReader reader(meta);
-    PullMessage message;
-    bool bad = false;
-    message.key = reader.text();
-    message.from = reader.text();
-    message.tier = read_tier(reader, bad);
-    return checked(std::move(message), reader, bad, "pull");
-}
-
 std::string KeyMessage::encode() const {
     return MetaWriter().text(key).number(wanted).take();
 }
@@ -134,19 +120,6 @@ Result<KeyMessage> KeyMessage::decode(const std::string& meta) {
     message.key = reader.text();
     message.wanted = reader.number<std::uint64_t>();
     return checked(std::move(message), reader, false, "request");
-}
-
-std::string PinMessage::encode() const {
-    return MetaWriter().text(key).number(static_cast<std::uint8_t>(add)).take();
-}
-
-Result<PinMessage> PinMessage::decode(const std::string& meta) {
-    MetaReader reader(meta);
-    PinMessage message;
-    message.key = reader.text();
-    auto add = reader.number<std::uint8_t>();
-    message.add = add != 0;
-    return checked(std::move(message), reader, add > 1, "pin");
 }
 
 std::string ListMessage::encode() const {
@@ -213,9 +186,8 @@ Result<ProbeReply> ProbeReply::decode(const std::string& meta) {
 
 // ---- replies ---------------------------------------------------------------------------------
 
-ObjectInfo ObjectInfo::of(const Object& object, std::uint32_t pins) {
-    return {object.key,        object.size,   object.crc, object.tier,
-            object.has_source, object.copies, pins};
+ObjectInfo ObjectInfo::of(const Object& object) {
+    return {object.key, object.size, object.crc, object.tier, object.has_source, object.copies};
 }
 
 namespace {
@@ -226,8 +198,7 @@ void write_info(MetaWriter& writer, const ObjectInfo& info) {
         .number(info.crc)
         .number(static_cast<std::uint8_t>(info.tier))
         .number(static_cast<std::uint8_t>(info.has_source))
-        .number(info.copies)
-        .number(info.pins);
+        .number(info.copies);
 }
 
 ObjectInfo read_info(MetaReader& reader, bool& bad) {
@@ -238,7 +209,6 @@ ObjectInfo read_info(MetaReader& reader, bool& bad) {
     info.tier = read_tier(reader, bad);
     info.has_source = reader.number<std::uint8_t>() != 0;
     info.copies = reader.number<std::uint16_t>();
-    info.pins = reader.number<std::uint32_t>();
     return info;
 }
 

@@ -32,13 +32,6 @@ struct GetMessage {
     static Result<GetMessage> decode(const std::string& meta);
 };
 
-struct PullMessage {
-    std::string key, from;
-    Tier tier = Tier::Memory;
-    std::string encode() const;
-    static Result<PullMessage> decode(const std::string& meta);
-};
-
 struct DropMessage {
     std::string key;
     std::vector<std::uint64_t> owners = {};
@@ -51,13 +44,6 @@ struct KeyMessage {  // stat, verify
     std::uint64_t wanted = 0;  // as in GetMessage
     std::string encode() const;
     static Result<KeyMessage> decode(const std::string& meta);
-};
-
-struct PinMessage {
-    std::string key;
-    bool add = true;
-    std::string encode() const;
-    static Result<PinMessage> decode(const std::string& meta);
 };
 
 struct ListMessage {
@@ -99,9 +85,8 @@ struct ObjectInfo {
     Tier tier = Tier::Memory;
     bool has_source = false;
     std::uint16_t copies = 1;
-    std::uint32_t pins = 0;
 
-    static ObjectInfo of(const Object& object, std::uint32_t pins);
+    static ObjectInfo of(const Object& object);
     std::string encode() const;
     static Result<ObjectInfo> decode(const std::string& meta);
 };

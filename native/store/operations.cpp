@@ -27,8 +27,6 @@ std::variant<Answer, Blocking> Operations::handle(Request request) {
             return opener_->leave(request);
         case Op::Warm:
             return files_->warm(request);
-        case Op::Pull:
-            return pull(request);
         case Op::List:
             return list(request);
         case Op::Call:
@@ -41,7 +39,6 @@ std::variant<Answer, Blocking> Operations::handle(Request request) {
                                 return about_key(request);
                             }};
         case Op::Stat:
-        case Op::Pin:
             return about_key(request);
         case Op::Open:
             return opener_->handle(request);
@@ -64,25 +61,12 @@ Status Operations::fence(const std::string& key, std::span<const std::uint64_t> 
 
 // ---- pull ------------------------------------------------------------------------------------
 
-Operations::Outcome Operations::pull(Request& request) {
-    auto message = PullMessage::decode(request.meta);
-    if (!message.ok()) return Answer(message.take_status());
-    return Blocking{lane::kPull, [this, message = *message](Body& body) -> Answer {
-                        auto object = pull_here(message, body.deadline());
-                        if (!object.ok()) return object.take_status();
-                        Answer answer;
-                        answer.meta = info(**object).encode();
-                        return answer;
-                    }};
-}
-
-Result<ObjectPtr> Operations::pull_here(const PullMessage& message, Duration deadline) {
-    if (ObjectPtr object = store_.find(message.key))
-        return compare_there(object, message, deadline);
-    if (Status gone = store_.absent(message.key); gone.code() == Code::Dropped) return gone;
-    Wait wait(incidents_, "pull", message.key, message.from, deadline);
+Result<ObjectPtr> Operations::pull_here(const Pull& wanted, Duration deadline) {
+    if (ObjectPtr object = store_.find(wanted.key)) return compare_there(object, wanted, deadline);
+    if (Status gone = store_.absent(wanted.key); gone.code() == Code::Dropped) return gone;
+    Wait wait(incidents_, "pull", wanted.key, wanted.from, deadline);
     auto exchange = peers_.ask(
-        message.from, {.op = Op::Get, .meta = GetMessage{message.key}.encode(), .in_pieces = true},
+        wanted.from, {.op = Op::Get, .meta = GetMessage{wanted.key}.encode(), .in_pieces = true},
         deadline);
     if (!exchange.ok()) {
         wait.ended(exchange);
@@ -90,11 +74,11 @@ Result<ObjectPtr> Operations::pull_here(const PullMessage& message, Duration dea
     }
     auto theirs = ObjectInfo::decode(exchange->meta());
     if (!theirs.ok()) return theirs.take_status();
-    auto writer = store_.create(
-        {message.key, theirs->size, message.tier, theirs->has_source, theirs->copies});
+    auto writer =
+        store_.create({wanted.key, theirs->size, wanted.tier, theirs->has_source, theirs->copies});
     if (!writer.ok()) {
         if (writer.status().code() == Code::Full && theirs->has_source)
-            store_.let_go({theirs->key, theirs->size, theirs->crc, message.tier, theirs->copies,
+            store_.let_go({theirs->key, theirs->size, theirs->crc, wanted.tier, theirs->copies,
                            theirs->has_source});
         return writer.take_status();
     }
@@ -106,14 +90,13 @@ Result<ObjectPtr> Operations::pull_here(const PullMessage& message, Duration dea
     if (!status.ok()) {
         // Bad on its way, or bad at its source? That agent looks again and gives up a bad copy.
         if (status.code() == Code::Damaged)
-            (void)peers_.ask(message.from,
-                             {.op = Op::Verify, .meta = KeyMessage{message.key}.encode()},
-                             deadline);
+            (void)peers_.ask(wanted.from,
+                             {.op = Op::Verify, .meta = KeyMessage{wanted.key}.encode()}, deadline);
         return status;
     }
     auto object = writer->commit(exchange->reply().body_crc);
     if (!object.ok()) {
-        Status gone = store_.absent(message.key);
+        Status gone = store_.absent(wanted.key);
         return gone.code() == Code::Dropped ? gone : object.take_status();
     }
     ++counters_.pulls;
@@ -122,16 +105,15 @@ Result<ObjectPtr> Operations::pull_here(const PullMessage& message, Duration dea
 }
 
 // We have it already: are we right about it, and do the others want more copies than we know of?
-Result<ObjectPtr> Operations::compare_there(const ObjectPtr& object, const PullMessage& message,
+Result<ObjectPtr> Operations::compare_there(const ObjectPtr& object, const Pull& wanted,
                                             Duration deadline) {
-    auto exchange = peers_.ask(
-        message.from, {.op = Op::Stat, .meta = KeyMessage{message.key}.encode()}, deadline);
+    auto exchange = peers_.ask(wanted.from,
+                               {.op = Op::Stat, .meta = KeyMessage{wanted.key}.encode()}, deadline);
     if (!exchange.ok()) return exchange.take_status();
     auto theirs = ObjectInfo::decode(exchange->meta());
     if (!theirs.ok()) return theirs.take_status();
     if (theirs->size != object->size || theirs->crc != object->crc)
-        return Status(Code::KeyExists, "'" + message.key + "' has other contents here",
-                      message.from);
+        return Status(Code::KeyExists, "'" + wanted.key + "' has other contents here", wanted.from);
     ObjectPtr kept = store_.raise_copies(object, theirs->copies);
     return kept ? kept : object;
 }
@@ -158,13 +140,6 @@ Status Operations::absent(const std::string& key, std::uint64_t wanted) {
 
 Answer Operations::about_key(const Request& request) {
     Answer answer;
-    if (request.header.op == Op::Pin) {
-        auto message = PinMessage::decode(request.meta);
-        if (!message.ok()) return message.take_status();
-        auto pins = store_.pin(message->key, message->add);
-        if (!pins.ok()) return pins.take_status();
-        return answer;
-    }
     if (request.header.op == Op::Drop) {
         auto message = DropMessage::decode(request.meta);
         if (!message.ok()) return message.take_status();
@@ -180,7 +155,7 @@ Answer Operations::about_key(const Request& request) {
     if (!object) return absent(message->key, message->wanted);
     if (request.header.op == Op::Verify)
         if (Status status = store_.verify(object); !status.ok()) return status;
-    answer.meta = info(*object).encode();
+    answer.meta = ObjectInfo::of(*object).encode();
     return answer;
 }
 
@@ -195,7 +170,7 @@ Answer Operations::list(const Request& request) {
         bytes += object->key.size() + 64;
         if (bytes > kListBytes) break;
         reply.more = false;
-        reply.objects.push_back(info(*object));
+        reply.objects.push_back(ObjectInfo::of(*object));
     }
     reply.more |= reply.objects.size() == 4096;
     auto page = std::make_shared<const std::string>(reply.encode());

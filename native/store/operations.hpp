@@ -1,5 +1,5 @@
-// The primitives of a node, as a server offers them: put, get, pull, stat, list, drop, pin, verify,
-// call and probe, reads and opens of files, what trees bring. Thread-safe; handle() does not block,
+// The primitives of a node, as a server offers them: put, get, stat, list, drop, verify, call and
+// probe, reads and opens of files, what trees bring. Thread-safe; handle() does not block,
 // what must block goes to the pool's lanes.
 #pragma once
 
@@ -21,6 +21,12 @@ namespace holdfast {
 struct OperationCounters {
     std::atomic<std::uint64_t> puts{0}, put_bytes{0}, gets{0}, get_bytes{0}, pulls{0},
         pulled_bytes{0}, missing{0};
+};
+
+// An object that is to be had from another agent.
+struct Pull {
+    std::string key, from;  // an address
+    Tier tier = Tier::Memory;
 };
 
 class Operations : public Handler {
@@ -46,7 +52,7 @@ class Operations : public Handler {
     std::variant<Answer, Blocking> handle(Request request) override;
 
     // May block. Copies an object from another agent, unless it is here already.
-    Result<ObjectPtr> pull_here(const PullMessage& message, Duration deadline);
+    Result<ObjectPtr> pull_here(const Pull& wanted, Duration deadline);
 
     const OperationCounters& counters() const { return counters_; }
     Files& files() { return *files_; }
@@ -69,16 +75,11 @@ class Operations : public Handler {
     Outcome get(Request& request);
     Answer serve(const ObjectPtr& object, const GetMessage& message, bool descriptor);
     Answer serve_heap(const ObjectPtr& object, const GetMessage& message);
-    Outcome pull(Request& request);
-    Result<ObjectPtr> compare_there(const ObjectPtr& object, const PullMessage& message,
-                                    Duration deadline);
+    Result<ObjectPtr> compare_there(const ObjectPtr& object, const Pull& wanted, Duration deadline);
     Answer list(const Request& request);
     Answer about_key(const Request& request);
     Outcome call(Request& request);
     Outcome probe(Request& request);
-    ObjectInfo info(const Object& object) {
-        return ObjectInfo::of(object, store_.pins(object.key));
-    }
 
     Store& store_;
     Client& peers_;

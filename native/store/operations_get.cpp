@@ -76,7 +76,7 @@ Answer Operations::serve(const ObjectPtr& object, const GetMessage& message, boo
     auto file = store_.open_file(object);
     if (!file.ok()) return file.take_status();
     Answer answer;
-    answer.meta = info(*object).encode();
+    answer.meta = ObjectInfo::of(*object).encode();
     if (descriptor) {
         answer.flags = kDescriptor;
         answer.descriptor = std::move(*file);
@@ -104,7 +104,7 @@ Answer Operations::serve(const ObjectPtr& object, const GetMessage& message, boo
 
 Answer Operations::serve_heap(const ObjectPtr& object, const GetMessage& message) {
     Answer answer;
-    answer.meta = info(*object).encode();
+    answer.meta = ObjectInfo::of(*object).encode();
     std::uint64_t length = std::min(message.length, object->size - message.offset);
     const char* data = object->bytes.data() + message.offset;
     answer.body_crc = object->crc;

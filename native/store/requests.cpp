@@ -83,11 +83,11 @@ void Requests::ask(std::uint64_t ticket, std::string address, const CallMessage&
           });
 }
 
-void Requests::pull(std::uint64_t ticket, PullMessage message, Duration deadline) {
+void Requests::pull(std::uint64_t ticket, Pull wanted, Duration deadline) {
     start(lane::kPull, ticket,
-          [this, ticket, deadline, message = std::move(message)]() -> Result<Event> {
+          [this, ticket, deadline, wanted = std::move(wanted)]() -> Result<Event> {
               give_way();
-              auto object = operations_.pull_here(message, deadline);
+              auto object = operations_.pull_here(wanted, deadline);
               if (!object.ok()) return object.take_status();
               return Event(event::Pulled{ticket, (*object)->size});
           });

@@ -33,7 +33,7 @@ class Requests {
                std::string news, std::uint64_t member, Duration deadline);
     void ask(std::uint64_t ticket, std::string address, const CallMessage& message,
              std::string body, Duration deadline);
-    void pull(std::uint64_t ticket, PullMessage message, Duration deadline);
+    void pull(std::uint64_t ticket, Pull wanted, Duration deadline);
 
   private:
     class Pending;

@@ -83,7 +83,7 @@ Status Store::reserve(Tier which, std::uint64_t footprint) {
             continue;
         }
         auto slot = index_.find(*victim);
-        ObjectPtr object = slot->second.object;
+        ObjectPtr object = slot->second;
         ++counters_.evicted;
         unlink(slot);
         survey_.let_go(Held::of(*object));
@@ -186,7 +186,7 @@ Result<Writer> Store::create(NewObject wanted) {
         if (dropped_.contains(object->key)) return was_dropped(object->key);
         auto [slot, added] = index_.try_emplace(object->key);
         if (!added) {
-            existing = slot->second.object;
+            existing = slot->second;
             if (!existing)
                 return Status(Code::Busy, "another request is writing '" + object->key +
                                               "' right now; try again");
@@ -250,7 +250,7 @@ Status Store::publish(const std::shared_ptr<Object>& object) {
     state.files += object->has_source;
     state.file_bytes += object->has_source ? object->size : 0;
     ++counters_.stored;
-    index_.at(object->key).object = object;
+    index_.at(object->key) = object;
     if (object->has_source) state.evictor.insert(object->key, object->footprint());
     forget_loss(object->key);
     survey_.added(object);
@@ -269,8 +269,8 @@ void Store::abandon(const Object& object, const std::string& temporary) {
 ObjectPtr Store::find(const std::string& key) {
     std::lock_guard lock(mutex_);
     auto slot = index_.find(key);
-    if (slot == index_.end() || !slot->second.object) return nullptr;
-    const ObjectPtr& object = slot->second.object;
+    if (slot == index_.end() || !slot->second) return nullptr;
+    const ObjectPtr& object = slot->second;
     if (object->has_source) tier(object->tier).evictor.touch(key);
     return object;
 }
@@ -278,29 +278,7 @@ ObjectPtr Store::find(const std::string& key) {
 ObjectPtr Store::peek(const std::string& key) {
     std::lock_guard lock(mutex_);
     auto slot = index_.find(key);
-    return slot == index_.end() ? nullptr : slot->second.object;
-}
-
-Result<std::uint32_t> Store::pin(const std::string& key, bool add) {
-    std::lock_guard lock(mutex_);
-    auto slot = index_.find(key);
-    if (slot == index_.end() || !slot->second.object) return absence(key);
-    std::uint32_t& pins = slot->second.pins;
-    if (!add && pins == 0) return Status(Code::BadInput, "'" + key + "' is not pinned");
-    pins += add ? 1 : -1;
-    const Object& object = *slot->second.object;
-    if (object.has_source) {
-        auto& evictor = tier(object.tier).evictor;
-        if (add && pins == 1) evictor.erase(key);
-        if (!add && pins == 0) evictor.insert(key, object.footprint());
-    }
-    return pins;
-}
-
-std::uint32_t Store::pins(const std::string& key) {
-    std::lock_guard lock(mutex_);
-    auto slot = index_.find(key);
-    return slot == index_.end() ? 0 : slot->second.pins;
+    return slot == index_.end() ? nullptr : slot->second;
 }
 
 std::vector<ObjectPtr> Store::list(const std::string& prefix, const std::string& after,
@@ -309,7 +287,7 @@ std::vector<ObjectPtr> Store::list(const std::string& prefix, const std::string&
     std::lock_guard lock(mutex_);
     auto slot = after < prefix ? index_.lower_bound(prefix) : index_.upper_bound(after);
     for (; slot != index_.end() && slot->first.starts_with(prefix) && found.size() < most; ++slot)
-        if (slot->second.object) found.push_back(slot->second.object);
+        if (slot->second) found.push_back(slot->second);
     return found;
 }
 

@@ -1,6 +1,6 @@
 // The store of one node: an index of objects in two tiers with hard capacities.
 //
-// Thread-safe. find(), absent(), pin(), list() and usage() take a short lock and do no I/O; drop()
+// Thread-safe. find(), absent(), list() and usage() take a short lock and do no I/O; drop()
 // and bury() unlink files, which may block; create() and Writer write files; verify() reads them.
 // Objects are immutable and shared: a reader keeps what it found, whatever happens to the index.
 //
@@ -102,10 +102,6 @@ class Store {
     std::array<std::uint64_t, DroppedKeys::kBuckets> dropped_buckets();
     std::vector<std::string> dropped_in(const std::vector<std::uint32_t>& buckets);
 
-    // Pinned objects are not evicted; pins count. Gives the number of pins.
-    Result<std::uint32_t> pin(const std::string& key, bool add);
-    std::uint32_t pins(const std::string& key);
-
     // Objects whose key starts with `prefix` and comes after `after`, in order.
     std::vector<ObjectPtr> list(const std::string& prefix, const std::string& after,
                                 std::size_t most);
@@ -127,7 +123,7 @@ class Store {
     void let_go(const Held& held);
     // Somebody asked for an object that is not here; if it counted as evicted, it no longer does.
     void missed(const std::string& key);
-    // Removes exactly that object, without a tombstone, if we do not own it and it is not pinned.
+    // Removes exactly that object, without a tombstone, if we do not own it.
     bool trim(const std::string& key, std::uint64_t size, std::uint32_t crc);
     // Another version of exactly that object won its key: it lies under the other key from now on,
     // and so it does if that was there before. What has a source is given up instead. False if it
@@ -164,10 +160,7 @@ class Store {
 
   private:
     friend class Writer;
-    struct Slot {
-        ObjectPtr object;  // null while it is being written
-        std::uint32_t pins = 0;
-    };
+    using Index = std::map<std::string, ObjectPtr>;  // null while it is being written
     struct TierState {
         TierState(TierDirectory place, std::uint64_t most)
             : directory(std::move(place)), capacity(most) {}
@@ -178,7 +171,7 @@ class Store {
         std::uint64_t objects = 0, bytes = 0, files = 0, file_bytes = 0;
         // Footprints: of what is stored, of what is on its way in or out, and of the latter alone.
         std::uint64_t occupied = 0, reserved = 0, leaving = 0;
-        Evictor evictor;  // of what is stored, has a source and is not pinned
+        Evictor evictor;  // of what is stored and has a source
         int write_failures = 0;
         TimePoint full_until{};  // its file system had no room a moment ago
     };
@@ -202,7 +195,7 @@ class Store {
     Status publish(const std::shared_ptr<Object>& object);
     void abandon(const Object& object, const std::string& temporary);
     // Takes an object out of the index; its room stays reserved until its file is removed.
-    void unlink(std::map<std::string, Slot>::iterator slot);
+    void unlink(Index::iterator slot);
     void remove_file(const Object& object);
     void finish_survey();
     bool lose(const ObjectPtr& object, const std::string& why);  // false if it is not here
@@ -215,7 +208,7 @@ class Store {
     std::mutex mutex_;
     std::condition_variable room_;  // something has left
     std::array<std::unique_ptr<TierState>, kTiers> tiers_;
-    std::map<std::string, Slot> index_;
+    Index index_;
     DroppedKeys dropped_;
     Watch watch_;
     std::function<void()> watch_lost_;

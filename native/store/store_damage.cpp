@@ -79,7 +79,7 @@ bool Store::lose(const ObjectPtr& object, const std::string& why) {
     {
         std::lock_guard lock(mutex_);
         auto slot = index_.find(object->key);
-        if (slot == index_.end() || slot->second.object != object) return false;
+        if (slot == index_.end() || slot->second != object) return false;
         ++counters_.damaged;
         unlink(slot);
         // What has a source is read again; of the rest nobody may say that it never was.
@@ -136,7 +136,7 @@ void Store::medium_failed(Tier which, int error) {
         state.condemned = true;
         for (auto slot = index_.begin(); slot != index_.end();) {
             auto here = slot++;
-            ObjectPtr object = here->second.object;
+            ObjectPtr object = here->second;
             if (!object || object->tier != which) continue;
             unlink(here);
             state.reserved -= object->footprint();

@@ -4,8 +4,8 @@
 
 namespace holdfast {
 
-void Store::unlink(std::map<std::string, Slot>::iterator slot) {
-    const Object& object = *slot->second.object;
+void Store::unlink(Index::iterator slot) {
+    const Object& object = *slot->second;
     auto& state = tier(object.tier);
     --state.objects;
     state.files -= object.has_source;
@@ -15,7 +15,7 @@ void Store::unlink(std::map<std::string, Slot>::iterator slot) {
     state.reserved += object.footprint();
     state.leaving += object.footprint();
     state.evictor.erase(object.key);
-    survey_.removed(slot->second.object);
+    survey_.removed(slot->second);
     index_.erase(slot);
 }
 
@@ -68,8 +68,8 @@ std::size_t Store::bury(const std::vector<std::string>& keys) {
                 for (auto& said : watch_(key)) dropped_.forget(said);
             // A Writer that has the key finds the tombstone when it commits.
             auto slot = index_.find(key);
-            if (slot == index_.end() || !slot->second.object) continue;
-            object = slot->second.object;
+            if (slot == index_.end() || !slot->second) continue;
+            object = slot->second;
             ++counters_.dropped;
             unlink(slot);
         }

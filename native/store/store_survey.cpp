@@ -25,7 +25,7 @@ void Store::finish_survey() {
         const std::string* reached = survey_.reached();
         auto slot = reached ? index_.upper_bound(*reached) : index_.begin();
         for (std::size_t left = kObjectsAtOnce; slot != index_.end() && left > 0; ++slot, --left)
-            survey_.count(slot->first, slot->second.object);
+            survey_.count(slot->first, slot->second);
         if (slot == index_.end()) survey_.finish();
         lock.unlock();
         std::this_thread::yield();
@@ -73,7 +73,7 @@ std::vector<Held> Store::held_with(std::uint64_t peer, const std::vector<std::ui
         auto slot = after.empty() ? index_.begin() : index_.upper_bound(after);
         for (std::size_t left = kObjectsAtOnce; slot != index_.end() && left > 0; ++slot, --left) {
             after = slot->first;
-            const ObjectPtr& object = slot->second.object;
+            const ObjectPtr& object = slot->second;
             if (object) list(Held::of(*object));
         }
         more = slot != index_.end();
@@ -110,7 +110,7 @@ std::vector<Held> Store::strays(std::size_t most, const std::string& after) {
 std::optional<Held> Store::held(const std::string& key) {
     std::lock_guard lock(mutex_);
     auto slot = index_.find(key);
-    if (slot != index_.end() && slot->second.object) return Held::of(*slot->second.object);
+    if (slot != index_.end() && slot->second) return Held::of(*slot->second);
     auto ghost = survey_.ghosts().find(key);
     if (ghost != survey_.ghosts().end()) return ghost->second;
     return std::nullopt;
@@ -132,8 +132,8 @@ bool Store::trim(const std::string& key, std::uint64_t size, std::uint32_t crc) 
     {
         std::lock_guard lock(mutex_);
         auto slot = index_.find(key);
-        if (slot == index_.end() || !slot->second.object || slot->second.pins > 0) return false;
-        object = slot->second.object;
+        if (slot == index_.end() || !slot->second) return false;
+        object = slot->second;
         if (object->size != size || object->crc != crc) return false;
         // The placement of this moment decides, not the one under which it became a stray.
         if (survey_.self() == 0 || survey_.owners(Held::of(*object)).contains(survey_.self()))
@@ -153,14 +153,14 @@ bool Store::move_aside(const std::string& key, std::uint64_t size, std::uint32_t
     {
         std::lock_guard lock(mutex_);
         auto slot = index_.find(key);
-        if (slot == index_.end() || !slot->second.object) {
+        if (slot == index_.end() || !slot->second) {
             survey_.forget_ghost(key);
             return false;
         }
-        ObjectPtr object = slot->second.object;
+        ObjectPtr object = slot->second;
         if (object->size != size || object->crc != crc) return false;
         auto there = index_.find(aside);
-        if (there != index_.end() && !there->second.object) return false;
+        if (there != index_.end() && !there->second) return false;
         if (object->has_source || there != index_.end() || dropped_.contains(aside)) {
             gone = object;
             unlink(slot);
@@ -170,7 +170,7 @@ bool Store::move_aside(const std::string& key, std::uint64_t size, std::uint32_t
             auto& state = tier(object->tier);
             state.occupied += moved->footprint() - object->footprint();
             survey_.removed(object);
-            index_[aside] = {moved, slot->second.pins};
+            index_[aside] = moved;
             index_.erase(slot);
             forget_loss(aside);
             survey_.added(moved);
@@ -187,14 +187,14 @@ bool Store::move_aside(const std::string& key, std::uint64_t size, std::uint32_t
 ObjectPtr Store::raise_copies(const ObjectPtr& object, std::uint16_t copies) {
     std::lock_guard lock(mutex_);
     auto slot = index_.find(object->key);
-    if (slot == index_.end() || slot->second.object != object) return nullptr;
+    if (slot == index_.end() || slot->second != object) return nullptr;
     if (copies <= object->copies) return object;
     auto raised = std::make_shared<Object>(*object);
     raised->copies = copies;
     survey_.removed(object);
-    slot->second.object = raised;
-    survey_.added(slot->second.object);
-    return slot->second.object;
+    slot->second = raised;
+    survey_.added(slot->second);
+    return slot->second;
 }
 
 }  // namespace holdfast

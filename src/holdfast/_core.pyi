@@ -84,9 +84,6 @@ class ObjectInfo:
     @property
     def copies(self) -> int: ...
 
-    @property
-    def pins(self) -> int: ...
-
 class AgentClient:
     """
     Requests to agents by address; safe for threads and for fork.
@@ -118,9 +115,6 @@ class AgentClient:
         A read-only descriptor and the size where the agent can pass one, else the bytes.
         """
 
-    def pull(self, address: str, key: bytes, source: str, tier: Tier = ..., deadline: float = 5.0) -> ObjectInfo:
-        """Make the agent copy an object from the agent at `source`."""
-
     def stat(self, address: str, key: bytes, member: int = 0, deadline: float = 5.0) -> ObjectInfo: ...
 
     def verify(self, address: str, key: bytes, deadline: float = 5.0) -> ObjectInfo:
@@ -137,9 +131,6 @@ class AgentClient:
 
         `owners` are the members that the ring gives for its copies, as for a put.
         """
-
-    def pin(self, address: str, key: bytes, add: bool = True, deadline: float = 5.0) -> None:
-        """Keep an object from eviction, or let it go again."""
 
     def call(self, address: str, service: str, method: str, message: bytes, deadline: float = 5.0) -> bytes:
         """Ask a service on the Python side of an agent."""
@@ -174,13 +165,6 @@ class AgentClient:
         A read-only descriptor of a file, the file's attributes, and where in the file begins what the descriptor is of, and how much that is; from the agent of this host.
 
         That is the whole file, or, if one is named and the file is large, a `part` of it. The agent has it already, reads it if it owns it, or asks its owners. When one fails, `on_failure` 0 (abort) raises Unavailable, 1 (redirect) NotCached, and 2 (recache) goes on to the next. The descriptor is the caller's to close.
-        """
-
-    def tree(self, address: str, kind: int, root: bytes, path: bytes, part: int = 0, settled_ns: int = 0, deadline: float = 60.0, silence: float = 2.0) -> tuple[int, tuple[int, int, int, int, int, int, int, int, int, int, int]]:
-        """
-        What a broadcast brings to this host: `kind` 0 is a whole file, 1 the listing of a directory, 2 a part of a large file.
-
-        A read-only descriptor of it and the attributes of the file or directory. It may take as long as `deadline`, as long as the agent says after each `silence` that it lives. NotCached: read the shared file system instead. The descriptor is the caller's to close.
         """
 
 MOST_ASKED: int = 4
@@ -248,11 +232,6 @@ class FileOwners:
         """
 
 PART_BYTES: int = 4194304
-
-def decode_listing(document: bytes) -> tuple[tuple[int, int, int, int, int, int, int, int, int, int, int], list[tuple[bytes, tuple[int, int, int, int, int, int, int, int, int, int, int], bytes]]]:
-    """
-    The attributes of a directory, and of each entry its name, its attributes and, of a link, its target. An entry of mode 0 could not be looked at.
-    """
 
 def status_codes() -> dict[str, int]:
     """Numbers of the failures on the wire, by the name of their exception."""

@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from support import frames
+
 import holdfast
 from holdfast import _core
 from holdfast.client.contacts import Contacts
@@ -43,16 +45,14 @@ class Programs:
         """Ask a node's agent for a file, a listing or a part."""
         path = os.path.join(self.root, os.fsencode(name)) if name else self.root
         address = self.cluster.nodes[node].member.socket
-        descriptor, _ = self.client.tree(
-            address, kind, self.root, path, part, 0, PATIENCE, silence=5.0
-        )
+        descriptor, _ = frames.tree(address, kind, self.root, path, part, deadline=PATIENCE)
         with open(descriptor, "rb") as file:
             return file.read()
 
     def listing(self, node: int, name: str = "") -> dict[str, int]:
         """Names and sizes of a directory."""
-        _, entries = _core.decode_listing(self.ask(node, LISTING, name))
-        return {os.fsdecode(entry): attributes[6] for entry, attributes, _ in entries}
+        entries = frames.listing(self.ask(node, LISTING, name))
+        return {entry: attributes[6] for entry, attributes in entries.items()}
 
     def read(self, node: int, name: str) -> bytes:
         """Read a file as the mount does: from the storage if the agent has it not."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from asking_trees import FILE, LISTING, NODES, PART, Programs, counted, nodes_of, storm
+from support import frames
 
 import holdfast
 from holdfast import _core
@@ -63,7 +64,7 @@ def test_what_is_passed_is_read_only_and_like_the_original(
     name = "lib/package-0/005"
     path = os.fsencode(storage.at / name)
     address = cluster.nodes[3].member.socket
-    descriptor, attributes = programs.client.tree(address, FILE, programs.root, path)
+    descriptor, attributes = frames.tree(address, FILE, programs.root, path)
     original = os.stat(backing / name)
     assert attributes[6] == original.st_size
     assert attributes[9] == original.st_mtime_ns

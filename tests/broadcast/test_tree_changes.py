@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from asking_trees import FILE, NODES, PART, SETTINGS, Programs, counted, nodes_of, storm
+from support import frames
 from support.patience import wait_for
 
 import holdfast
@@ -159,8 +160,8 @@ def test_young_files_are_passed_on_but_not_kept(
     name = sorted(data)[4]
     path = os.path.join(programs.root, os.fsencode(name))
     for _ in range(2):
-        descriptor, _ = programs.client.tree(
-            _socket(programs, 1), FILE, programs.root, path, 0, 3600 * 10**9
+        descriptor, _ = frames.tree(
+            _socket(programs, 1), FILE, programs.root, path, settled_ns=3600 * 10**9
         )
         assert os.pread(descriptor, 1 << 20, 0) == data[name]
         os.close(descriptor)

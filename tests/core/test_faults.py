@@ -14,6 +14,7 @@ from support.patience import wait_for
 
 import holdfast
 from holdfast import _core, errors
+from holdfast.session import session as sessions
 
 BIG = 64 << 20
 
@@ -125,42 +126,44 @@ def test_an_owner_killed_in_the_middle_of_a_get_is_replaced(
         cluster.restart(2)
         job._connection.refresh()
         if delay < 0.02:
-            client = job._connection.client
-            source = cluster.nodes[3].member.address
-            target = cluster.nodes[2].member.address
-            wait_for(lambda c=client, s=source, t=target: pulled(c, t, key, s))
+            wait_for(lambda: "node-2" in holders(cluster, key))  # restored
 
 
-def pulled(client: _core.AgentClient, target: str, key: str, source: str) -> bool:
-    try:
-        client.pull(target, key.encode(), source, deadline=5.0)
-    except errors.TryAgain:
-        return False
-    return True
+def failure_of(agent: _core.Agent) -> tuple[int, str, str]:
+    """Wait until a request of an agent fails; return its ticket, the error's name and its text."""
+    found = []
+
+    def failed() -> bool:
+        while event := agent.next_event():
+            if event[0] == "failed":
+                found.append(event[1:])
+        return bool(found)
+
+    wait_for(failed)
+    return found[0]
 
 
-@pytest.mark.parametrize("victim", ["source", "target"])
-def test_a_pull_that_loses_an_agent_fails_and_leaves_nothing(
-    cluster: holdfast.LocalCluster, job: holdfast.Job, victim: str
+def test_a_pull_that_loses_its_source_fails_and_leaves_nothing(
+    cluster: holdfast.LocalCluster, job: holdfast.Job, tmp_path: Path
 ) -> None:
     data = os.urandom(BIG)
     key = key_owned(job, 2, 3)
     job.objects.put(key, data, copies=2)
-    source, target = cluster.nodes[2].member, cluster.nodes[0].member
     cluster.stop(2)
-    client = job._connection.client
-    pull = Background(
-        lambda: client.pull(target.address, key.encode(), source.address, deadline=5.0)
-    )
-    time.sleep(0.1)
-    cluster.kill(2 if victim == "source" else 0)
-    with pytest.raises(errors.Unavailable):
-        pull.join()
-    if victim == "source":
-        wait_for(lambda: reserved(cluster, 0) == 0)
-        assert "node-0" not in holders(cluster, key)
-    else:
-        cluster.resume(2)
+    job_key = sessions.read_key(cluster.directory)
+    puller = _core.Agent(job_key, f"{tmp_path}/mem", 2 * BIG, f"{tmp_path}/disk", 2 * BIG)
+    try:
+        puller.set_self(1)
+        puller.start()
+        source = cluster.nodes[2].member.address
+        puller.pull(7, key.encode(), source, _core.Tier.MEMORY, 5.0)
+        time.sleep(0.1)
+        cluster.kill(2)
+        assert failure_of(puller)[:2] == (7, "Unavailable")
+        memory = puller.tiers()["memory"]
+        assert (memory["objects"], memory["reserved"]) == (0, 0)
+    finally:
+        puller.stop()
     assert job.objects.get(key) == data
 
 

@@ -10,10 +10,11 @@ from conftest import needs_networks
 from patient import get, put
 
 import holdfast
-from holdfast import errors
+from holdfast import _core, errors
 from holdfast.client.contacts import Contacts
 from holdfast.client.survey import survey
 from holdfast.launch.networks import Networks
+from holdfast.membership.view import Member
 from holdfast.testing.faults import Faults
 from holdfast.testing.injector import inject
 
@@ -40,28 +41,41 @@ def test_agents_listen_in_networks_of_their_own(
         assert job.objects.get("key") == b"bytes"
 
 
-def test_a_cut_pair_cannot_copy_from_one_another_and_a_client_still_reaches_both(
+def test_a_cut_pair_passes_nothing_on_and_a_client_still_reaches_both(
     three: Networks, agents: holdfast.LocalCluster
 ) -> None:
     first, second, third = (node.member for node in agents.nodes)
+    data = b"x" * 200_000
     with agents.connect() as job:
         client = job._connection.client
-        keys = [key for key in map(str, range(1000)) if owners(job, key) == {"node-0", "node-2"}]
-        for key in keys[:2]:
-            job.objects.put(key, b"x" * 200_000, copies=2)
+
+        def pass_on(key: str, chain: list[Member], deadline: float) -> None:
+            addresses = [member.address for member in chain]
+            numbers = [member.number for member in chain]
+            client.put(addresses, numbers, key.encode(), data, _core.Tier.MEMORY, deadline)
+
+        job.objects.put(key_owned(job, first, third), data, copies=2)
         three.cut(0, 1)
         three.cut(1, 0)
         with pytest.raises(errors.TryAgain):
-            client.pull(second.address, keys[0].encode(), first.address, deadline=0.5)
-        client.pull(second.address, keys[0].encode(), third.address, deadline=5.0)
+            pass_on(key_owned(job, second, first), [second, first], deadline=0.5)
+        pass_on(key_owned(job, second, third), [second, third], deadline=5.0)
         for member in (first, third):
-            assert client.get(member.address, keys[0].encode(), deadline=5.0) == b"x" * 200_000
+            key = key_owned(job, first, third).encode()
+            assert client.get(member.address, key, deadline=5.0) == data
         three.heal()
-        client.pull(second.address, keys[1].encode(), first.address, deadline=10.0)
+        pass_on(key_owned(job, second, first), [second, first], deadline=10.0)
 
 
-def owners(job: holdfast.Job, key: str) -> set[str]:
-    return {member.node for member in job._connection.routing.owners.of(key.encode(), 2)}
+def key_owned(job: holdfast.Job, *chain: Member) -> str:
+    """A key with these owners, in this order."""
+    owners = job._connection.routing.owners
+    wanted = [member.node for member in chain]
+    return next(
+        key
+        for key in map(str, range(1000))
+        if [member.node for member in owners.of(key.encode(), len(chain))] == wanted
+    )
 
 
 def test_rule_10_both_sides_of_a_cut_read_and_put_and_healing_is_a_union(three: Networks) -> None:

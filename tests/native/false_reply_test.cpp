@@ -119,9 +119,7 @@ TEST_CASE("nor is one that comes down a tree, nor a part of one") {
     Company company;
     auto ask = [&](int number, TreeOrder::Kind kind) -> Result<std::string> {
         TreeOrder order{.kind = kind, .root = company.shared.path(), .path = company.path(number)};
-        auto got = company.remote.tree(company.node.local, order, kDeadline, kDeadline);
-        if (!got.ok()) return got.take_status();
-        return all_of(got->take_descriptor());
+        return ask_tree(company.remote, company.node.local, order);
     };
     for (auto kind : {TreeOrder::Kind::File, TreeOrder::Kind::Part}) {
         company.liar.asked = 0;

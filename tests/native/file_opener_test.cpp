@@ -349,9 +349,7 @@ TEST_CASE("a second copy that is here spares the way to the owner, and is not wo
     CHECK(cluster.a.agent().files().fill_counters().started == 0);
     auto theirs = cluster.b.store().list("@file", "", 10);
     REQUIRE(theirs.size() == 1);
-    REQUIRE(cluster.remote
-                .pull(cluster.a.local, {theirs[0]->key, cluster.b.tcp, Tier::Memory}, kDeadline)
-                .ok());
+    REQUIRE(cluster.a.pull({theirs[0]->key, cluster.b.tcp, Tier::Memory}).ok());
     auto opened = cluster.open(order);
     REQUIRE(opened.ok());
     CHECK(all_of(opened->fd) == random_bytes(100'000, 7));

@@ -33,7 +33,9 @@ TEST_CASE("a header is read back as it was written") {
     for (int round = 0; round < 1000; ++round) {
         std::string meta = test::random_bytes(random() % 100, random());
         Header header;
-        header.op = static_cast<Op>(1 + random() % kLastOp);
+        std::uint8_t op = 0;
+        while (!is_op(op)) op = static_cast<std::uint8_t>(random() % (kLastOp + 1));
+        header.op = static_cast<Op>(op);
         header.flags = static_cast<std::uint16_t>(random() & kAllFlags);
         header.status = static_cast<Code>(random() % (kLastCode + 1));
         header.request = random();
@@ -59,6 +61,9 @@ TEST_CASE("a header that breaks a rule is refused, with the reason") {
     CHECK(refusal(with(0, 'X')) == "malformed frame: wrong magic");
     CHECK(refusal(with(4, 9)) == "malformed frame: version 9, not 1");
     CHECK(refusal(with(5, 0)) == "malformed frame: unknown operation 0");
+    CHECK(refusal(with(5, 4)) == "malformed frame: unknown operation 4");
+    CHECK(refusal(with(5, 8)) == "malformed frame: unknown operation 8");
+    CHECK(refusal(with(5, 17)) == "malformed frame: unknown operation 17");
     CHECK(refusal(with(5, 200)) == "malformed frame: unknown operation 200");
     CHECK(refusal(with(7, 0x80)) == "malformed frame: unknown flags");
     CHECK(refusal(with(9, 1)) == "malformed frame: unknown status 256");

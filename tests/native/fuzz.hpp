@@ -23,22 +23,20 @@ inline std::vector<Sample> samples(std::uint64_t owner = 1) {
     PutMessage put{"key", Tier::Disk, {owner, ~owner, 7}, {"tcp:127.0.0.1:1", "unix:/nowhere"}};
     FileOrder order{"/nowhere", "/nowhere/file", Tier::Memory, 2, true, 1 << 20, 0};
     ListReply list;
-    list.objects = {{"a", 1, 2, Tier::Memory, false, 1, 0}, {"b", 3, 4, Tier::Disk, true, 2, 5}};
+    list.objects = {{"a", 1, 2, Tier::Memory, false, 1}, {"b", 3, 4, Tier::Disk, true, 2}};
     return {
         {Op::Put, put.encode(), "some bytes"},
         {Op::Put, PutMessage{"key", Tier::Memory, {owner}}.encode(), "some bytes"},
         {Op::Get, GetMessage{"key", 5, 10}.encode(), ""},
-        {Op::Pull, PullMessage{"key", "tcp:127.0.0.1:1"}.encode(), ""},
         {Op::Stat, KeyMessage{"key"}.encode(), ""},
         {Op::List, ListMessage{"prefix", "after"}.encode(), ""},
         {Op::Drop, DropMessage{"victim", {owner}}.encode(), ""},
-        {Op::Pin, PinMessage{"key", true}.encode(), ""},
         {Op::Verify, KeyMessage{"key"}.encode(), ""},
         {Op::Call, CallMessage{"service", "method"}.encode(), "message"},
         {Op::Probe, ProbeMessage{1, 2, 3, "", "news"}.encode(), ""},
         {Op::Probe, ProbeMessage{1, 0, 3, "tcp:127.0.0.1:1", "news"}.encode(), ""},
         {Op::Probe, ProbeReply{1, 2, "news"}.encode(), ""},
-        {Op::Get, ObjectInfo{"key", 1, 2, Tier::Disk, true, 3, 4}.encode(), ""},
+        {Op::Get, ObjectInfo{"key", 1, 2, Tier::Disk, true, 3}.encode(), ""},
         {Op::List, list.encode(), ""},
         {Op::Read, order.encode(), ""},
         {Op::Open, OpenMessage{OnFailure::Redirect, order}.encode(), ""},

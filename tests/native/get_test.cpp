@@ -99,25 +99,22 @@ TEST_CASE("where no descriptor can be passed, bytes come") {
     CHECK(*body_of(remote.get(node.local, {"small"}, true, kDeadline)) == "bytes");
 }
 
-TEST_CASE("stat, list, pin, drop and verify as a client asks for them") {
+TEST_CASE("stat, list, drop and verify as a client asks for them") {
     Node node;
     AgentClient remote(kKey);
     std::string bytes = random_bytes(100'000, 1);
     REQUIRE(remote.put({node.local}, {node.number}, "key", bytes, Tier::Disk, kDeadline).ok());
-    REQUIRE(remote.pin(node.tcp, {"key", true}, kDeadline).ok());
     auto info = remote.stat(node.tcp, "key", kDeadline);
     REQUIRE(info.ok());
     CHECK(info->size == bytes.size());
     CHECK(info->crc == crc32c(0, bytes.data(), bytes.size()));
     CHECK(info->tier == Tier::Disk);
-    CHECK(info->pins == 1);
     CHECK(remote.verify(node.tcp, "key", kDeadline).ok());
     CHECK(remote.drop(node.tcp, {"key", {node.number}}, kDeadline).ok());
     for (std::string key : {"key", "other"}) {
         Code code = key == "key" ? Code::Dropped : Code::NotFound;
         CHECK(get(remote, node.tcp, {key}).status().code() == code);
         CHECK(remote.stat(node.tcp, key, kDeadline).status().code() == code);
-        CHECK(remote.pin(node.tcp, {key, true}, kDeadline).code() == code);
         CHECK(remote.verify(node.tcp, key, kDeadline).status().code() == code);
     }
 

@@ -48,12 +48,12 @@ std::vector<Held> listed(Node& node, Node& peer) {
 }
 
 // What one comparison makes `node` fetch; gives how many copies were begun.
-int compare(AgentClient& remote, Node& node, Node& peer) {
+int compare(Node& node, Node& peer) {
     int pulls = 0;
     for (auto& theirs : listed(peer, node)) {
         if (node.store().held(theirs.key)) continue;
         ++pulls;
-        (void)remote.pull(node.tcp, {theirs.key, peer.tcp, theirs.tier}, kDeadline);
+        (void)node.pull({theirs.key, peer.tcp, theirs.tier});
     }
     return pulls;
 }
@@ -63,11 +63,10 @@ int compare(AgentClient& remote, Node& node, Node& peer) {
 TEST_CASE("rule 8: a second copy of a file arrives by comparison, with all that is known of it") {
     Node a, b;
     agree({&a, &b});
-    AgentClient remote(kKey);
     std::string key = file_key("/shared/file", {1, kSize, 3, 4});
     REQUIRE(keep(a, key).ok());
     CHECK_FALSE(equal(a, b));
-    CHECK(compare(remote, b, a) == 1);
+    CHECK(compare(b, a) == 1);
     CHECK(equal(a, b));
     ObjectPtr copy = b.store().find(key);
     REQUIRE(copy);
@@ -85,7 +84,7 @@ TEST_CASE("rule 8: a second copy of a file arrives by comparison, with all that 
     REQUIRE(::truncate(path.c_str(), 1) == 0);
     CHECK_FALSE(b.store().verify(copy).ok());
     CHECK_FALSE(equal(a, b));
-    CHECK(compare(remote, b, a) == 1);
+    CHECK(compare(b, a) == 1);
     CHECK(equal(a, b));
     evict_all(b);
     for (Node* node : {&a, &b}) node->store().drop(key);
@@ -97,7 +96,6 @@ TEST_CASE("rule 8: a second copy of a file arrives by comparison, with all that 
 TEST_CASE("rule 8: what was evicted still counts, until it is stored again") {
     Node a, b;
     agree({&a, &b});
-    AgentClient remote(kKey);
     std::set<std::string> keys;
     for (std::uint64_t i = 0; i < 20; ++i) keys.insert(file_key("/f" + std::to_string(i), {i}));
     for (auto& key : keys)
@@ -107,8 +105,8 @@ TEST_CASE("rule 8: what was evicted still counts, until it is stored again") {
     CHECK(b.store().usage(Tier::Memory).objects == 0);
     CHECK(equal(a, b));
     CHECK(listed(b, a).size() == 20);
-    CHECK(compare(remote, b, a) == 0);
-    CHECK(compare(remote, a, b) == 0);
+    CHECK(compare(b, a) == 0);
+    CHECK(compare(a, b) == 0);
     for (auto& key : keys) REQUIRE(keep(b, key).ok());
     CHECK(equal(a, b));
     CHECK(listed(b, a).size() == 20);
@@ -119,44 +117,41 @@ TEST_CASE("rule 8: what was evicted still counts, until it is stored again") {
     CHECK(listed(b, a).empty());
     agree({&a, &b}, 3);
     CHECK_FALSE(equal(a, b));
-    CHECK(compare(remote, b, a) == 20);
+    CHECK(compare(b, a) == 20);
     CHECK(equal(a, b));
 }
 
 TEST_CASE("rule 8: what nobody has any more is not asked for twice") {
     Node a, b;
     begin(a, b);
-    AgentClient remote(kKey);
     std::string key = file_key("/file", {});
     REQUIRE(keep(a, key).ok());
     evict_all(a);
     CHECK_FALSE(equal(a, b));
-    CHECK(compare(remote, b, a) == 1);  // in vain
+    CHECK(compare(b, a) == 1);  // in vain
     CHECK_FALSE(b.store().find(key));
     CHECK(equal(a, b));
-    CHECK(compare(remote, b, a) == 0);
+    CHECK(compare(b, a) == 0);
 }
 
 TEST_CASE("rule 8: what finds no room is not fetched again, and takes none from objects") {
     Node a, b(150'000, 0);
     begin(a, b);
-    AgentClient remote(kKey);
     REQUIRE(put(b.store(), key_of({&b}), random_bytes(80'000, 2)).ok());
     REQUIRE(keep(a, file_key("/file", {})).ok());
-    CHECK(compare(remote, b, a) == 1);
+    CHECK(compare(b, a) == 1);
     CHECK(b.store().usage(Tier::Memory).objects == 1);
     CHECK(equal(a, b));
-    CHECK(compare(remote, b, a) == 0);
+    CHECK(compare(b, a) == 0);
     // An object without a source is at risk, so it is asked for until there is room.
     REQUIRE(put_as(a.store(), {.key = "object", .copies = 2}, random_bytes(kSize, 3)).ok());
-    CHECK(compare(remote, b, a) == 1);
-    CHECK(compare(remote, b, a) == 1);
+    CHECK(compare(b, a) == 1);
+    CHECK(compare(b, a) == 1);
 }
 
 TEST_CASE("rule 8: two co-owners with too little room for their files come to rest") {
     Node a(1 << 20, 0), b(700'000, 0);
     begin(a, b);
-    AgentClient remote(kKey);
     int pulls = 0;
     for (std::uint64_t round = 0; round < 3; ++round) {  // epochs of a dataset larger than both
         for (std::uint64_t i = 0; i < 40; ++i)
@@ -164,7 +159,7 @@ TEST_CASE("rule 8: two co-owners with too little room for their files come to re
         int before = pulls, last = -1;
         for (int comparisons = 0; last != 0; ++comparisons) {
             REQUIRE(comparisons < 20);
-            last = compare(remote, a, b) + compare(remote, b, a);
+            last = compare(a, b) + compare(b, a);
             pulls += last;
         }
         CHECK(equal(a, b));
@@ -177,12 +172,11 @@ TEST_CASE("rule 8: two co-owners with too little room for their files come to re
 TEST_CASE("rule 8: files that are not ours are strays, and go when their owners have them") {
     Node a, b;
     agree({&a, &b});
-    AgentClient remote(kKey);
     std::string key = key_of({&b}, "file");
     REQUIRE(put_as(a.store(), {.key = key, .has_source = true}, random_bytes(kSize, 1)).ok());
     auto strays = a.store().strays(10, "");
     REQUIRE(strays.size() == 1);
-    CHECK(remote.pull(b.tcp, {key, a.tcp, Tier::Memory}, kDeadline).ok());
+    CHECK(b.pull({key, a.tcp, Tier::Memory}).ok());
     CHECK(a.store().trim(key, strays[0].size, strays[0].crc));
     CHECK(a.store().strays(10, "").empty());
     CHECK(contents(b.store(), key) == random_bytes(kSize, 1));

@@ -25,15 +25,13 @@ void check_exact(const Message& message) {
 
 TEST_CASE("every message is read back, whole or not at all") {
     check_exact(GetMessage{"key", 7, 9, 11});
-    check_exact(PullMessage{"key", "tcp:1.2.3.4:5", Tier::Disk});
     check_exact(DropMessage{"key", {1, 2, ~std::uint64_t{0}}});
     check_exact(KeyMessage{std::string("k\0\xff", 3), 5});
-    check_exact(PinMessage{"key", false});
     check_exact(ListMessage{"prefix", "after"});
     check_exact(CallMessage{"service", "method"});
     check_exact(ProbeMessage{1, 2, 3, "tcp:1.2.3.4:5", std::string("n\0", 2)});
     check_exact(ProbeReply{1, 2, "news"});
-    check_exact(ObjectInfo{"key", 1, 2, Tier::Disk, true, 3, 4});
+    check_exact(ObjectInfo{"key", 1, 2, Tier::Disk, true, 3});
     check_exact(FileOrder{"/root", "/root/a", Tier::Disk, 2, true, 5, 6});
     check_exact(PartReply{{.size = 9}, {4, 5}});
     check_exact(LeaveMessage{"/root/a", ""});
@@ -89,7 +87,7 @@ TEST_CASE("a put lists its owners, up to the limit, and never more addresses tha
 TEST_CASE("a list of objects is read back") {
     ListReply reply;
     reply.more = true;
-    reply.objects = {{"a", 1, 2, Tier::Memory, false, 1, 0}, {"b", 3, 4, Tier::Disk, true, 2, 5}};
+    reply.objects = {{"a", 1, 2, Tier::Memory, false, 1}, {"b", 3, 4, Tier::Disk, true, 2}};
     auto decoded = ListReply::decode(reply.encode());
     REQUIRE(decoded.ok());
     CHECK(decoded->more);
@@ -105,10 +103,9 @@ TEST_CASE("keys, tiers and choices outside their limits are refused") {
     CHECK(KeyMessage::decode(KeyMessage{std::string(kMaxKey, 'k')}.encode()).ok());
     CHECK(KeyMessage::decode(KeyMessage{std::string(kMaxKey + 1, 'k')}.encode()).status().code() ==
           Code::BadInput);
-    auto tier_7 = MetaWriter().text("k").text("from").number(std::uint8_t{7}).take();
-    CHECK(PullMessage::decode(tier_7).status().code() == Code::Damaged);
-    auto pin_2 = MetaWriter().text("k").number(std::uint8_t{2}).take();
-    CHECK(PinMessage::decode(pin_2).status().code() == Code::Damaged);
+    std::string tier_7 = PutMessage{"k", Tier::Memory, {1}}.encode();
+    tier_7[5] = 7;  // behind the key and its length
+    CHECK(PutMessage::decode(tier_7).status().code() == Code::Damaged);
     auto endless = MetaWriter().number(~std::uint32_t{0}).take() + "text";
     CHECK(KeyMessage::decode(endless).status().code() == Code::Damaged);
 }

@@ -3,8 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <thread>
-
 #include "support.hpp"
 
 using namespace holdfast;
@@ -16,13 +14,13 @@ TEST_CASE("a pull makes an equal copy") {
     for (std::size_t size : {std::size_t{0}, std::size_t{1000}, std::size_t{2'000'000}}) {
         std::string key = std::to_string(size), bytes = random_bytes(size, size);
         REQUIRE(remote.put({a.tcp}, {a.number}, key, bytes, Tier::Memory, kDeadline).ok());
-        auto info = remote.pull(b.local, {key, a.tcp, Tier::Disk}, kDeadline);
-        REQUIRE(info.ok());
-        CHECK(info->size == size);
-        CHECK(info->tier == Tier::Disk);
-        CHECK(info->crc == a.store().find(key)->crc);
+        auto pulled = b.pull({key, a.tcp, Tier::Disk});
+        REQUIRE(pulled.ok());
+        CHECK((*pulled)->size == size);
+        CHECK((*pulled)->tier == Tier::Disk);
+        CHECK((*pulled)->crc == a.store().find(key)->crc);
         CHECK(*get(remote, b.tcp, {key}) == bytes);
-        CHECK(remote.pull(b.local, {key, a.tcp, Tier::Disk}, kDeadline).ok());  // has it by now
+        CHECK(b.pull({key, a.tcp, Tier::Disk}).ok());  // has it by now
     }
 }
 
@@ -33,7 +31,7 @@ TEST_CASE("a pull where other bytes have the key is refused") {
         Node& node = seed == 1 ? a : b;
         REQUIRE(put(node.store(), "key", random_bytes(1000, seed)).ok());
     }
-    CHECK(remote.pull(b.local, {"key", a.tcp}, kDeadline).status().code() == Code::KeyExists);
+    CHECK(b.pull({"key", a.tcp}).status().code() == Code::KeyExists);
     CHECK(*get(remote, b.tcp, {"key"}) == random_bytes(1000, 2));
 }
 
@@ -43,11 +41,11 @@ TEST_CASE("a pull from one who lacks it, is gone or has a bad copy stores nothin
     std::string address = gone->tcp;
     gone.reset();
     AgentClient remote(kKey);
-    CHECK(remote.pull(b.local, {"key", a.tcp}, kDeadline).status().code() == Code::NotFound);
-    auto unavailable = remote.pull(b.local, {"key", address}, kDeadline);
+    CHECK(b.pull({"key", a.tcp}).status().code() == Code::NotFound);
+    auto unavailable = b.pull({"key", address});
     CHECK(unavailable.status().code() == Code::Unavailable);
     CHECK(unavailable.status().at() == address);
-    CHECK(remote.pull(b.local, {"key", "nonsense"}, kDeadline).status().code() == Code::BadInput);
+    CHECK(b.pull({"key", "nonsense"}).status().code() == Code::BadInput);
 
     std::string bytes = random_bytes(1'000'000, 1);
     REQUIRE(remote.put({a.tcp}, {a.number}, "key", bytes, Tier::Memory, kDeadline).ok());
@@ -55,7 +53,7 @@ TEST_CASE("a pull from one who lacks it, is gone or has a bad copy stores nothin
     REQUIRE(::chmod(path.c_str(), 0600) == 0);
     Fd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     REQUIRE(::pwrite(file.get(), "?!?!", 4, 500'000) == 4);
-    CHECK(remote.pull(b.local, {"key", a.tcp}, kDeadline).status().code() == Code::Damaged);
+    CHECK(b.pull({"key", a.tcp}).status().code() == Code::Damaged);
     CHECK(b.store().find("key") == nullptr);
     CHECK(b.store().usage(Tier::Memory).reserved == 0);
     CHECK(files_in(b.tier(Tier::Memory)) == 0);
@@ -63,20 +61,24 @@ TEST_CASE("a pull from one who lacks it, is gone or has a bad copy stores nothin
 
 TEST_CASE("two agents that pull from each other at once do not wait in a circle") {
     Node a, b;
-    AgentClient remote(kKey);
     for (int i = 0; i < 40; ++i) {
         REQUIRE(put(a.store(), "a" + std::to_string(i), random_bytes(100'000, 1)).ok());
         REQUIRE(put(b.store(), "b" + std::to_string(i), random_bytes(100'000, 2)).ok());
     }
-    std::vector<std::thread> threads;
     for (int i = 0; i < 40; ++i) {
-        threads.emplace_back([&, i] {
-            std::string key = (i % 2 ? "a" : "b") + std::to_string(i);
-            Node &to = i % 2 ? b : a, &from = i % 2 ? a : b;
-            CHECK(remote.pull(to.tcp, {key, from.tcp}, kDeadline).ok());
-        });
+        std::string key = (i % 2 ? "a" : "b") + std::to_string(i);
+        Node &to = i % 2 ? b : a, &from = i % 2 ? a : b;
+        to.agent().requests().pull(static_cast<std::uint64_t>(i), {key, from.tcp}, kDeadline);
     }
-    for (auto& thread : threads) thread.join();
+    std::size_t ended = 0;
+    CHECK(eventually([&] {
+        for (Node* node : {&a, &b})
+            while (auto event = node->agent().events().next()) {
+                CHECK_FALSE(std::holds_alternative<event::Failed>(*event));
+                ended += std::holds_alternative<event::Pulled>(*event);
+            }
+        return ended == 40;
+    }));
     for (int i = 0; i < 40; ++i)
         CHECK(contents((i % 2 ? b : a).store(), (i % 2 ? "a" : "b") + std::to_string(i)) ==
               random_bytes(100'000, i % 2 ? 1 : 2));

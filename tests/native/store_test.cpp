@@ -50,7 +50,6 @@ TEST_CASE("a key that is being written is busy, and invisible") {
     REQUIRE(writer.ok());
     CHECK(place.store->create({.key = "key", .size = 10}).status().code() == Code::Busy);
     CHECK(place.store->find("key") == nullptr);
-    CHECK(place.store->pin("key", true).status().code() == Code::NotFound);
     CHECK(place.store->list("", "", 10).empty());
 }
 
@@ -85,28 +84,18 @@ TEST_CASE("a full tier refuses clearly, and evicts nothing in vain") {
     CHECK(place.store->counters().refused_full == 2);
 }
 
-TEST_CASE("rule 10: only what has a source and no pin is evicted") {
+TEST_CASE("rule 10: only what has a source is evicted") {
     StoreDir place(1 << 20, 0);
     std::string bytes = random_bytes(256 << 10, 1);
     REQUIRE(put_as(*place.store, {.key = "own"}, bytes).ok());
-    REQUIRE(put_as(*place.store, {.key = "pinned", .has_source = true}, bytes).ok());
     REQUIRE(put_as(*place.store, {.key = "free", .has_source = true}, bytes).ok());
-    CHECK(*place.store->pin("pinned", true) == 1);
-    CHECK(*place.store->pin("pinned", true) == 2);
     for (int i = 0; i < 5; ++i)
         CHECK(put_as(*place.store, {.key = "pass" + std::to_string(i), .has_source = true}, bytes)
                   .ok());
     CHECK(place.store->find("own") != nullptr);
-    CHECK(contents(*place.store, "pinned") == bytes);
     CHECK(place.store->find("free") == nullptr);
-    CHECK(*place.store->pin("pinned", false) == 1);
-    CHECK(put_as(*place.store, {.key = "a", .has_source = true}, bytes).ok());
-    CHECK(place.store->find("pinned") != nullptr);
-    CHECK(*place.store->pin("pinned", false) == 0);
-    CHECK(place.store->pin("pinned", false).status().code() == Code::BadInput);
     std::string large = random_bytes(700 << 10, 2);
     CHECK(put_as(*place.store, {.key = "large", .has_source = true}, large).ok());
-    CHECK(place.store->find("pinned") == nullptr);
     CHECK(contents(*place.store, "own") == bytes);
 }
 

@@ -226,6 +226,14 @@ Status put(AgentClient& remote, const std::vector<Node*>& owners, const std::str
     return remote.put(addresses, numbers, key, bytes, tier, kDeadline);
 }
 
+Result<std::string> ask_tree(AgentClient& remote, const std::string& address,
+                             const TreeOrder& order) {
+    auto exchange = remote.client().ask(
+        address, {.op = Op::Tree, .flags = kDescriptor, .meta = order.encode()}, kDeadline);
+    if (!exchange.ok()) return exchange.take_status();
+    return all_of(exchange->take_descriptor());
+}
+
 Result<std::string> body_of(Result<Exchange> exchange) {
     if (!exchange.ok()) return exchange.take_status();
     std::string bytes(exchange->reply().body_bytes, '\0');

@@ -86,6 +86,10 @@ class Node {
     Agent& agent() { return *agent_; }
     std::string tier(Tier which) const { return dir_ / (which == Tier::Memory ? "mem" : "disk"); }
     void stop() { agent_.reset(); }
+    // Copies an object from another, as restoration does.
+    Result<ObjectPtr> pull(const Pull& wanted) {
+        return agent_->operations().pull_here(wanted, kDeadline);
+    }
 
     const std::uint64_t number;  // as a member
     std::string name() const { return "node" + std::to_string(number); }
@@ -107,6 +111,9 @@ Status put(AgentClient& remote, const std::vector<Node*>& owners, const std::str
 // All of an object through a client.
 Result<std::string> get(AgentClient& remote, const std::string& address, const GetMessage& message);
 Result<std::string> read(AgentClient& remote, const std::string& address, const FileOrder& order);
+// What the tree of a path brings to a program of a node.
+Result<std::string> ask_tree(AgentClient& remote, const std::string& address,
+                             const TreeOrder& order);
 Result<std::string> body_of(Result<Exchange> exchange);
 
 // A connection on which a test writes what it likes.

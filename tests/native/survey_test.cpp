@@ -186,17 +186,16 @@ TEST_CASE("rule 8: two owners agree if and only if they hold the same objects") 
     CHECK(here.size() == there.size() + 1);
     CHECK(here.size() < 50);
 
-    AgentClient remote(kKey);
-    CHECK(remote.pull(b.tcp, {"key7", a.tcp, Tier::Disk}, kDeadline).ok());
+    CHECK(b.pull({"key7", a.tcp, Tier::Disk}).ok());
     CHECK(with_b() == with_a());
     REQUIRE(put_as(b.store(), {.key = "cached", .has_source = true, .copies = 2}, "x").ok());
     CHECK(with_b() != with_a());
-    CHECK(remote.pull(a.tcp, {"cached", b.tcp}, kDeadline).ok());
+    CHECK(a.pull({"cached", b.tcp}).ok());
     CHECK(with_b() == with_a());
     REQUIRE(put_as(a.store(), {.key = "differs", .copies = 2}, "one").ok());
     REQUIRE(put_as(b.store(), {.key = "differs", .copies = 2}, "two").ok());
     CHECK(with_b() != with_a());
-    CHECK(remote.pull(b.tcp, {"differs", a.tcp}, kDeadline).status().code() == Code::KeyExists);
+    CHECK(b.pull({"differs", a.tcp}).status().code() == Code::KeyExists);
 }
 
 TEST_CASE("rule 8: the greater number of copies wins wherever two meet") {
@@ -216,7 +215,7 @@ TEST_CASE("rule 8: the greater number of copies wins wherever two meet") {
     std::string other = key_of({&a, &b, &c}, "other");
     REQUIRE(put_as(a.store(), {.key = other, .copies = 2}, bytes).ok());
     REQUIRE(put_as(c.store(), {.key = other, .copies = 3}, bytes).ok());
-    CHECK(remote.pull(a.tcp, {other, c.tcp}, kDeadline)->copies == 3);
+    CHECK((*a.pull({other, c.tcp}))->copies == 3);
     CHECK(a.store().survey()[c.number] == c.store().survey()[a.number]);
     CHECK(contents(a.store(), other) == bytes);
 }
@@ -270,8 +269,7 @@ TEST_CASE("rule 8: strays come in order and in pages, and go when they are owned
     CHECK(a.store().strays(1000, "").empty());
 }
 
-TEST_CASE(
-    "rule 8: a trim takes only what is still a stray, unpinned, and the object that is meant") {
+TEST_CASE("rule 8: a trim takes only what is still a stray, and the object that is meant") {
     Node a, b;
     agree({&a, &b});
     std::string mine = key_of({&a}), theirs = key_of({&b}), bytes = random_bytes(100'000, 1);
@@ -281,9 +279,6 @@ TEST_CASE(
     CHECK_FALSE(a.store().trim(theirs, bytes.size() + 1, crc));
     CHECK_FALSE(a.store().trim(theirs, bytes.size(), crc + 1));
     CHECK_FALSE(a.store().trim("absent", bytes.size(), crc));
-    REQUIRE(a.store().pin(theirs, true).ok());
-    CHECK_FALSE(a.store().trim(theirs, bytes.size(), crc));
-    REQUIRE(a.store().pin(theirs, false).ok());
     agree({&a}, 2);  // alone it owns everything
     CHECK_FALSE(a.store().trim(theirs, bytes.size(), crc));
     agree({&a, &b}, 3);

@@ -57,9 +57,7 @@ struct Cluster {
         return {.kind = kind, .root = shared.path(), .path = path};
     }
     Result<std::string> ask(Node& node, const TreeOrder& order) {
-        auto exchange = remote.tree(node.local, order, kDeadline, kDeadline);
-        if (!exchange.ok()) return exchange.take_status();
-        return all_of(exchange->take_descriptor());
+        return ask_tree(remote, node.local, order);
     }
     template <typename Of>
     std::uint64_t sum(Of of) {
