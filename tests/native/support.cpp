@@ -241,8 +241,8 @@ Result<std::string> body_of(Result<Exchange> exchange) {
     return bytes;
 }
 
-// Without asking for signs of life: under a sanitizer, many readers keep an agent longer from giving
-// one than a program waits for it.
+// Without asking for signs of life: under a sanitizer, many readers keep an agent longer from
+// giving one than a program waits for it.
 Result<std::string> get(AgentClient& remote, const std::string& address,
                         const GetMessage& message) {
     return body_of(
