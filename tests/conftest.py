@@ -1,4 +1,4 @@
-"""What every test gets: directories of its own, and a check that nothing is left behind."""
+"""What holds for every test: where it runs, what it needs, and what its report tells."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from pathlib import Path
 import hypothesis
 import mpi4py
 import pytest
+from support.requirements import needs_storage
 
 import holdfast
 from holdfast.client.events import line
-from holdfast.testing import countfs as storages
-from holdfast.testing.countfs import CountingFS
 
 # Programs under mpiexec start MPI; pytest itself only uses what needs none.
 mpi4py.rc.initialize = False
@@ -27,7 +26,7 @@ mpi4py.rc.finalize = False
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
-pytest_plugins = ["support.unstable"]
+pytest_plugins = ["support.clusters", "support.leftovers", "support.unstable"]
 
 #: Folders and files whose tests need the machine for themselves: they count exactly what others
 #: would disturb, keep all cores busy, or use what there is once, such as a port.
@@ -41,6 +40,9 @@ ALONE = (
     "launch/test_slurm.py",
 )
 
+#: Folders whose tests mount something, most of them a storage that counts.
+MOUNTING = ("broadcast", "files", "mount", "shim", "storage")
+
 #: Short, so that tests of silence are quick; long enough for a busy machine.
 DEADLINE = "1 s"
 
@@ -53,11 +55,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what runs alone, before it is selected by that."""
-    places = [Path(__file__).parent / name for name in ALONE]
+    """Mark what runs alone, before it is selected by that, and what cannot run everywhere."""
+    tests = Path(__file__).parent
     for item in items:
-        if any(item.path.is_relative_to(place) for place in places):
+        if any(item.path.is_relative_to(tests / name) for name in ALONE):
             item.add_marker("alone")
+        if any(item.path.is_relative_to(tests / name) for name in MOUNTING):
+            item.add_marker(needs_storage)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -106,42 +110,6 @@ def _places() -> Iterator[None]:
         shutil.rmtree(place)
 
 
-@pytest.fixture(autouse=True)
-def _nothing_is_left() -> Iterator[None]:
-    """Fail a test that leaves a process, a directory, or a descriptor behind."""
-    descriptors = _descriptors()
-    yield
-    assert not _children(), "a test left processes"
-    for place in (os.environ["HOLDFAST_MEMORY_DIR"], os.environ["TMPDIR"]):
-        left = [name for name in os.listdir(place) if name.startswith("holdfast")]
-        assert not left, f"a test left {left} in {place}"
-    assert _descriptors() <= descriptors, "a test left descriptors open"
-
-
-def _children() -> list[str]:
-    children = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            text = stat.read_text()
-        except OSError:
-            continue
-        if int(text.rpartition(")")[2].split()[1]) == os.getpid():
-            children.append(text)
-    return children
-
-
-def _descriptors() -> set[str]:
-    found = set()
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            target = os.readlink(f"/proc/self/fd/{name}")
-        except OSError:
-            continue
-        if target.startswith(("socket:", "anon_inode:", "pipe:")):
-            found.add(f"{name} {target}")
-    return found
-
-
 @pytest.fixture
 def another_user() -> Iterator[Callable[[Path], None]]:
     """Listen on a Unix socket as another user, whom nobody may tell anything."""
@@ -172,40 +140,3 @@ def another_user() -> Iterator[Callable[[Path], None]]:
     yield listen
     told = [os.waitpid(pid, 0)[1] for pid in started]
     assert told == [0] * len(started), "it was told something"
-
-
-@pytest.fixture
-def nodes() -> int:
-    """How many nodes there are; each has a mount of the storage."""
-    return 4
-
-
-@pytest.fixture
-def backing(tmp_path: Path) -> Path:
-    """Where the storage keeps its files; tests put them there."""
-    path = tmp_path / "backing"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
-def storage(tmp_path: Path, backing: Path, nodes: int) -> Iterator[CountingFS]:
-    """The shared file system, which counts what is asked of it."""
-    if reason := storages.why_not():
-        pytest.skip(reason)
-    with CountingFS(backing, tmp_path / "shared", nodes=nodes) as shown:
-        yield shown
-
-
-@pytest.fixture
-def cluster() -> Iterator[holdfast.LocalCluster]:
-    """Four agents."""
-    with holdfast.local_cluster(nodes=4, memory="512 MiB", disk="512 MiB") as agents:
-        yield agents
-
-
-@pytest.fixture
-def job(cluster: holdfast.LocalCluster) -> Iterator[holdfast.Job]:
-    """A connection through node 0."""
-    with cluster.connect() as connected:
-        yield connected

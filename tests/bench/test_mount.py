@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.requirements import needs_storage
 
 from holdfast.bench import mount
 from holdfast.bench.figures import Report
 from holdfast.bench.mount import plots
 from holdfast.bench.mount.stage import SMALL, Sizes
-from holdfast.files.mount import control
-from holdfast.session import mounts as mounted
 from holdfast.testing import countfs
-
-
-@pytest.fixture
-def _can_mount(tmp_path: Path) -> Iterator[None]:
-    if reason := countfs.why_not():
-        pytest.skip(reason)
-    yield
-    base = str(tmp_path.parents[1])  # where all temporary directories of the tests are
-    left = [one.point for one in mounted.table() if one.kind == control.TYPE]
-    assert not [point for point in left if str(point).startswith(base)], "a mount was left"
 
 
 def values(report: Report) -> dict[str, float]:
     return {figure.name: figure.value for figure in report.figures if figure.value is not None}
 
 
-@pytest.mark.usefixtures("_can_mount")
+@needs_storage
 def test_a_small_run_has_every_row(tmp_path: Path) -> None:
     report = mount.run(SMALL)
     assert report.invalid == []

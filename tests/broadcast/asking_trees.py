@@ -9,28 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from support import frames
+from support import frames, settings
+from support.patience import WITHIN
 
 import holdfast
 from holdfast import _core
-from holdfast.client.contacts import Contacts
-from holdfast.client.survey import NodeStatus, survey
 from holdfast.errors import HoldfastError
 from holdfast.session import session as sessions
 
 NODES = 8
-#: Deaths are noticed in a second, and files need not be old to be kept.
-SETTINGS: dict[str, Any] = {
-    "probe_period": "0.1 s",
-    "file_settled": "0 s",
-    "memory": "256 MiB",
-    "disk": "256 MiB",
-    "tree_degree": 2,
-    "tree_largest": "1 MiB",
-}
+SETTINGS: dict[str, Any] = {**settings.SETTINGS, "tree_degree": 2, "tree_largest": "1 MiB"}
 FILE, LISTING, PART = 0, 1, 2
-#: Ceilings against hangs, not expectations.
-PATIENCE, WITHIN = 60.0, 60.0
 
 
 class Programs:
@@ -45,7 +34,7 @@ class Programs:
         """Ask a node's agent for a file, a listing or a part."""
         path = os.path.join(self.root, os.fsencode(name)) if name else self.root
         address = self.cluster.nodes[node].member.socket
-        descriptor, _ = frames.tree(address, kind, self.root, path, part, deadline=PATIENCE)
+        descriptor, _ = frames.tree(address, kind, self.root, path, part, deadline=WITHIN)
         with open(descriptor, "rb") as file:
             return file.read()
 
@@ -75,17 +64,3 @@ def storm(nodes: Iterable[int], names: list[str], one: Callable[[int, str], None
     with ThreadPoolExecutor(len(jobs)) as pool:
         for outcome in [pool.submit(program, *job) for job in jobs]:
             outcome.result()
-
-
-def nodes_of(cluster: holdfast.LocalCluster) -> dict[str, NodeStatus]:
-    """The nodes that answer, by name."""
-    contacts = Contacts(cluster.directory, 5.0)
-    try:
-        return {node.node: node for node in survey(contacts).nodes if node.tiers}
-    finally:
-        contacts.client.close()
-
-
-def counted(cluster: holdfast.LocalCluster, name: str) -> int:
-    """A counter, of all nodes together."""
-    return sum(node.counters[name] for node in nodes_of(cluster).values())

@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from asking_trees import FILE, LISTING, NODES, PART, Programs, counted, nodes_of, storm
+from asking_trees import FILE, LISTING, NODES, PART, Programs, storm
 from support import frames
+from support.counters import counted, nodes_of
 
 import holdfast
 from holdfast import _core

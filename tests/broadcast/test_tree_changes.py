@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from asking_trees import FILE, NODES, PART, SETTINGS, Programs, counted, nodes_of, storm
+from asking_trees import FILE, NODES, PART, SETTINGS, Programs, storm
 from support import frames
+from support.counters import counted, nodes_of
 from support.patience import wait_for
 
 import holdfast

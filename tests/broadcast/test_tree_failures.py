@@ -11,8 +11,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from asking_trees import FILE, SETTINGS, Programs, counted, nodes_of, storm
+from asking_trees import FILE, SETTINGS, Programs, storm
+from support.counters import counted, nodes_of
 from support.patience import wait_for
+from support.requirements import needs_networks
 
 import holdfast
 from holdfast import _core
@@ -188,11 +190,10 @@ def test_a_refresh_that_comes_while_a_parent_is_silent_is_not_undone_by_the_one_
     assert programs.ask(node, FILE, name) == b"a new version"
 
 
+@needs_networks
 def test_both_sides_of_a_cut_read_on_and_are_one_again_when_it_is_healed(
     storage: CountingFS, data: dict[str, bytes]
 ) -> None:
-    if reason := networks.why_not():
-        pytest.skip(reason)
     names = sorted(data)
     soon = {**SETTINGS, "avoid": "0.2 s"}  # until who failed is asked again
     with (

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
-from asking_trees import FILE, NODES, SETTINGS, Programs, nodes_of, storm
+from asking_trees import FILE, NODES, SETTINGS, Programs, storm
+from support.commands import HOLDFAST, run_in
+from support.counters import nodes_of
 
 import holdfast
 from holdfast.testing.countfs import HOST, CountingFS
@@ -16,19 +17,7 @@ from holdfast.testing.countfs import HOST, CountingFS
 
 def command(cluster: holdfast.LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `holdfast` on the session of a local cluster."""
-    where = {
-        "HOLDFAST_RUN_DIR": str(cluster.directory.parent),
-        "HOLDFAST_SESSION": cluster.directory.name,
-        "HOLDFAST_FILE_SETTLED": "0 s",
-    }
-    return subprocess.run(
-        [Path(sys.executable).with_name("holdfast"), *arguments],
-        env={**os.environ, **where},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return run_in(cluster.directory, HOLDFAST, *arguments, HOLDFAST_FILE_SETTLED="0 s")
 
 
 def test_warm_brings_everything_to_every_node_and_reads_it_once(

@@ -10,8 +10,6 @@ import pytest
 from holdfast.launch import bridges, networks
 from holdfast.launch.networks import Networks
 
-needs_networks = pytest.mark.skipif(bool(networks.why_not()), reason=networks.why_not())
-
 
 @pytest.fixture(autouse=True)
 def _no_network_is_left() -> Iterator[None]:

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from conftest import needs_networks
 from patient import get, put
+from support.requirements import needs_networks
 
 import holdfast
 from holdfast import _core, errors

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
-from conftest import needs_networks
+from support.commands import run
+from support.requirements import needs_networks
 from typer.testing import CliRunner
 
 import holdfast
@@ -25,18 +24,10 @@ from holdfast.testing.faults import Faults
 from holdfast.testing.injector import FaultOutcome
 from holdfast.testing.victims import Victims
 
-HOLDFAST = Path(sys.executable).with_name("holdfast")
-
-
-def run(*arguments: str, exit_code: int = 0) -> str:
-    """Run a command; return what it printed, on standard error if it fails."""
-    done = subprocess.run([HOLDFAST, *arguments], capture_output=True, text=True, timeout=100)
-    assert done.returncode == exit_code, done.stdout + done.stderr
-    return done.stderr if exit_code else done.stdout
-
 
 def drill(*arguments: str) -> DrillReport:
-    return msgspec.json.decode(run("drill", *arguments, "--json"), type=DrillReport)
+    report = run("drill", *arguments, "--json", within=100.0)
+    return msgspec.json.decode(report, type=DrillReport)
 
 
 @pytest.fixture
@@ -77,9 +68,9 @@ def test_an_agent_is_stopped_in_the_middle_of_a_put_and_goes_on(session: None) -
     assert report.faults[0].happened is not None
     assert report.requests.missing == 0
     assert condition(2) == "stopped"
-    said = run("drill", "stop", "2", exit_code=2)
+    said = run("drill", "stop", "2", code=2)
     assert "node 2 is stopped, not running; nothing was done" in said
-    said = run("drill", "kill", "2", "--at", "get", exit_code=2)
+    said = run("drill", "kill", "2", "--at", "get", code=2)
     assert "the agent of node 2 is stopped, so it reaches no stage" in said
     text = run("drill", "resume", "2")
     assert "resume(node=2)" in text
@@ -136,7 +127,7 @@ def test_mistakes_get_a_sentence(session: None) -> None:
         assert result.exception.exit_code == exit_code
         assert words in str(result.exception)
     gc.collect()  # closes the connections that the tracebacks hold
-    said = run("drill", *MISTAKES[0][0], exit_code=2)
+    said = run("drill", *MISTAKES[0][0], code=2)
     assert said == f"holdfast: {MISTAKES[0][2]}\n"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import needs_networks
+from support.requirements import needs_networks
 
 from holdfast import errors
 from holdfast.launch import bridges, networks

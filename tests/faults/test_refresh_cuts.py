@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
-from conftest import needs_networks
+from support.commands import HOLDFAST, run_in
 from support.patience import wait_for
+from support.requirements import needs_networks
 
 import holdfast
 from holdfast.files.refresh import Refresh
@@ -28,7 +28,6 @@ SETTINGS = {
     "memory": "64 MiB",
 }
 WITHIN = 30.0
-COMMAND = str(Path(sys.executable).with_name("holdfast"))
 
 
 @pytest.fixture
@@ -80,18 +79,8 @@ def refresh(
     cluster: holdfast.LocalCluster, four: Networks, root: Path
 ) -> subprocess.CompletedProcess[str]:
     """Run the command on node 0."""
-    return subprocess.run(
-        [*four.under(0), COMMAND, "refresh", str(root)],
-        env={
-            **os.environ,
-            "HOLDFAST_SESSION": cluster.directory.name,
-            "HOLDFAST_RUN_DIR": str(cluster.directory.parent),
-            "HOLDFAST_NODE": "node-0",
-        },
-        capture_output=True,
-        text=True,
-        timeout=WITHIN,
-    )
+    command = (*four.under(0), HOLDFAST, "refresh", root)
+    return run_in(cluster.directory, *command, within=WITHIN, HOLDFAST_NODE="node-0")
 
 
 def test_a_node_that_the_command_cannot_reach_is_told_by_another(

@@ -8,8 +8,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from epochs import SETTINGS
 from support.patience import wait_for
+from support.settings import SETTINGS
 
 import holdfast
 from holdfast import errors

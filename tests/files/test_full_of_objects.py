@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from epochs import SETTINGS, epoch, nodes_of
+from epochs import epoch
+from support.commands import HOLDFAST, leading_to
+from support.counters import counted, nodes_of
+from support.settings import SETTINGS
 
 import holdfast
 from holdfast.errors import Full
@@ -36,13 +37,9 @@ def opened(files: Files, data: dict[str, bytes]) -> None:
 
 def run_cat(cluster: holdfast.LocalCluster, storage: CountingFS, data: dict[str, bytes]) -> None:
     """Read every file by a program that knows nothing of Holdfast."""
-    environment = os.environ | {
-        "HOLDFAST_RUN_DIR": str(cluster.directory.parent),
-        "HOLDFAST_SESSION": cluster.directory.name,
-        "HOLDFAST_NODE": "node-0",
-    }
+    environment = os.environ | leading_to(cluster.directory) | {"HOLDFAST_NODE": "node-0"}
     settings = [f"--set={name}={value}" for name, value in SETTINGS.items() if "file" in name]
-    holdfast_run = [str(Path(sys.executable).with_name("holdfast")), "run", *settings]
+    holdfast_run = [HOLDFAST, "run", *settings]
     root = storage.at
     names = [str(root / name) for name in data]
     ran = subprocess.run(
@@ -52,10 +49,6 @@ def run_cat(cluster: holdfast.LocalCluster, storage: CountingFS, data: dict[str,
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout == b"".join(data.values())
-
-
-def counted(cluster: holdfast.LocalCluster, name: str) -> int:
-    return sum(node.counters[name] for node in nodes_of(cluster).values())
 
 
 @pytest.mark.parametrize("file_tier", ["memory", "disk"])

@@ -8,12 +8,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from epochs import SETTINGS, copies_in, epoch, nodes_of
+from epochs import epoch
+from support.counters import copies_in, nodes_of
 from support.patience import wait_for
+from support.requirements import needs_networks
+from support.settings import SETTINGS
 
 import holdfast
 from holdfast import errors
-from holdfast.launch import networks
 from holdfast.launch.networks import Networks
 from holdfast.session import session as sessions
 from holdfast.testing.countfs import HOST, CountingFS
@@ -294,7 +296,7 @@ def test_a_tier_that_is_removed_costs_the_cache_and_nothing_else(
             assert file.read() == data["part-2/005"]
 
 
-@pytest.mark.skipif(bool(networks.why_not()), reason=networks.why_not())
+@needs_networks
 def test_a_cut_and_its_healing_show_in_no_byte(storage: CountingFS, data: dict[str, bytes]) -> None:
     timers = {**SETTINGS, "partition_wait": "0.5 s"}
     with (
@@ -317,7 +319,7 @@ def test_a_cut_and_its_healing_show_in_no_byte(storage: CountingFS, data: dict[s
             epoch(files, data)
 
 
-@pytest.mark.skipif(bool(networks.why_not()), reason=networks.why_not())
+@needs_networks
 def test_who_was_taken_for_dead_behind_a_cut_looks_again_before_it_serves(
     storage: CountingFS, data: dict[str, bytes], backing: Path
 ) -> None:

@@ -12,8 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from epochs import SETTINGS, nodes_of
+from support.counters import nodes_of
 from support.patience import wait_for
+from support.settings import SETTINGS
 
 import holdfast
 from holdfast import _core

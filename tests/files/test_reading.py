@@ -10,7 +10,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from epochs import SETTINGS, epoch
+from epochs import epoch
+from support.settings import SETTINGS
 
 import holdfast
 from holdfast import errors

@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from epochs import SETTINGS, epoch, nodes_of
+from epochs import epoch
+from support.counters import nodes_of
 from support.patience import wait_for
+from support.settings import SETTINGS
 
 import holdfast
 from holdfast.session.capacity import memory_left

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from epochs import epoch
+from support.commands import HOLDFAST, run_in
 
 import holdfast
 from holdfast.files.warm import Warmed
@@ -18,20 +18,8 @@ from holdfast.testing.countfs import HOST, CountingFS
 
 def command(cluster: holdfast.LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `holdfast` on the session of a local cluster."""
-    where = {
-        "HOLDFAST_RUN_DIR": str(cluster.directory.parent),
-        "HOLDFAST_SESSION": cluster.directory.name,
-        "HOLDFAST_FILE_SETTLED": "0 s",
-        "HOLDFAST_FILE_TIER": "memory",
-    }
-    return subprocess.run(
-        [Path(sys.executable).with_name("holdfast"), *arguments],
-        env={**os.environ, **where},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    settings = {"HOLDFAST_FILE_SETTLED": "0 s", "HOLDFAST_FILE_TIER": "memory"}
+    return run_in(cluster.directory, HOLDFAST, *arguments, **settings)
 
 
 def test_warm_fills_all_owners_and_sends_nothing_here(

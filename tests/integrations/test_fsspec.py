@@ -48,14 +48,10 @@ def zarr() -> Any:
 
 
 @pytest.fixture
-def data(backing: Path) -> dict[str, bytes]:
+def data() -> dict[str, bytes]:
     """Some files, of many sizes."""
     rng = random.Random(7)
-    content = {f"a/{n:02}": rng.randbytes(n * 3000) for n in range(12)} | {"top": b"0123456789"}
-    for name, one in content.items():
-        (backing / name).parent.mkdir(exist_ok=True)
-        (backing / name).write_bytes(one)
-    return content
+    return {f"a/{n:02}": rng.randbytes(n * 3000) for n in range(12)} | {"top": b"0123456789"}
 
 
 @pytest.fixture

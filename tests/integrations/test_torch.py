@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.commands import HOLDFAST
 
 import holdfast
 from holdfast.errors import BadInput
@@ -24,7 +25,6 @@ from holdfast.integrations.torch import FileDataset
 from holdfast.testing.countfs import CountingFS
 
 TRAIN = Path(__file__).parents[2] / "examples/train.py"
-HOLDFAST = Path(sys.executable).with_name("holdfast")
 SAMPLES, EPOCHS = 96, 2
 WITHIN = 100
 LOSS = r"loss ([\d.]+)"

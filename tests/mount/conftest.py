@@ -1,33 +1,17 @@
-"""Real mounts, and a check that none is left."""
+"""Real mounts, with and without agents."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mounted import SETTINGS, View, bare, fill, ours
+from mounted import View, bare, fill
+from support.settings import SETTINGS
 
 import holdfast
 from holdfast.files.mount import control
-from holdfast.session import mounts
-from holdfast.testing import countfs as storages
 from holdfast.testing.countfs import CountingFS
-
-
-@pytest.fixture(autouse=True)
-def _no_mount_is_left() -> Iterator[None]:
-    if reason := storages.why_not():
-        pytest.skip(reason)
-    yield
-    # Only below the directory of these tests: others on this machine have mounts as well, which
-    # come and go meanwhile and are none of our business.
-    own = Path(os.environ["TMPDIR"])
-    left = [point for point in ours() if own in point.parents]
-    for point in left:
-        mounts.unmount(point)
-    assert not left, f"a test left mounts at {left}"
 
 
 @pytest.fixture
@@ -51,16 +35,15 @@ def nodes() -> int:
 
 
 @pytest.fixture
+def served(storage: CountingFS) -> CountingFS:
+    return storage
+
+
+@pytest.fixture
 def in_parts(storage: CountingFS, nodes: int) -> Iterator[holdfast.LocalCluster]:
     """Agents to which more than 5 MiB are a large file."""
     large = {**SETTINGS, "tree_largest": "5 MiB"}
     with holdfast.local_cluster(nodes=nodes, storage=storage, **large) as agents:
-        yield agents
-
-
-@pytest.fixture
-def cluster(storage: CountingFS, nodes: int) -> Iterator[holdfast.LocalCluster]:
-    with holdfast.local_cluster(nodes=nodes, storage=storage, **SETTINGS) as agents:
         yield agents
 
 

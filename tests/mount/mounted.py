@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-from support.patience import wait_for
+from support.patience import WITHIN, wait_for
+from support.settings import config_of
 
 import holdfast
-from holdfast.config import Config, load
 from holdfast.files.mount import control
 from holdfast.session import mounts
-
-SETTINGS = {
-    "probe_period": "0.1 s",
-    "file_settled": "0 s",
-    "file_tier": "memory",
-    "memory": "256 MiB",
-    "disk": "256 MiB",
-}
-#: Against hangs.
-WITHIN = 60.0
 
 
 class View:
@@ -96,17 +84,6 @@ def bare(root: Path, work: Path, *words: str) -> Iterator[View]:
         socket.unlink(missing_ok=True)
 
 
-def config_of(cluster: holdfast.LocalCluster, node: int = 0, **changed: str) -> Config:
-    """Return the settings of a command on a node of a cluster."""
-    config = load(arguments={**SETTINGS, **changed}).config
-    return msgspec.structs.replace(
-        config,
-        session=cluster.directory.name,
-        run_dir=str(cluster.directory.parent),
-        node=f"node-{node}",
-    )
-
-
 @contextlib.contextmanager
 def through(
     cluster: holdfast.LocalCluster, point: Path, root: Path, node: int = 0, **changed: str
@@ -166,7 +143,3 @@ def map_shared(path: Path) -> bytes:
             return mapped[:]
     finally:
         os.close(descriptor)
-
-
-def libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)

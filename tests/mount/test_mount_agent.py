@@ -13,12 +13,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from mounted import SETTINGS, WITHIN, fill, through
-from support.patience import wait_for
+from mounted import fill, through
+from support.counters import nodes_of
+from support.patience import WITHIN, wait_for
+from support.settings import SETTINGS
 
 import holdfast
-from holdfast.client.contacts import Contacts
-from holdfast.client.survey import NodeStatus, survey
 from holdfast.files.mount import control
 from holdfast.files.refresh import Refresh
 from holdfast.testing.countfs import HOST, CountingFS
@@ -311,18 +311,12 @@ def test_agents_with_too_little_memory(backing: Path, storage: CountingFS, tmp_p
         ThreadPoolExecutor(4) as pool,
     ):
         assert set(pool.map(look, [first.top, second.top] * 2)) == {look(backing)}
-        for node in nodes_of(cluster):
+        found = nodes_of(cluster, WITHIN)
+        assert len(found) == 2
+        for node in found.values():
             memory = node.tiers["memory"]
             assert memory["occupied"] + memory["reserved"] <= memory["capacity"]
             assert node.counters["evicted"] > 0
-
-
-def nodes_of(cluster: holdfast.LocalCluster) -> list[NodeStatus]:
-    contacts = Contacts(cluster.directory, WITHIN)
-    try:
-        return list(survey(contacts).nodes)
-    finally:
-        contacts.client.close()
 
 
 def test_a_time_to_live_holds_for_what_the_kernel_keeps(

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mounted import WITHIN, View, bare, wait_for
+from mounted import View, bare
+from support.patience import WITHIN, wait_for
 
 from holdfast.testing.countfs import CountingFS
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from mounted import WITHIN, config_of
+from support.patience import WITHIN
+from support.settings import config_of
 
 import holdfast
 from holdfast.client.connection import Connection

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from mounted import WITHIN, bare, config_of, ours, through
-from support.patience import wait_for
+from mounted import bare, ours, through
+from support.commands import HOLDFAST, run_in
+from support.patience import WITHIN, wait_for
+from support.settings import config_of
 
 import holdfast
 from holdfast.config import load
@@ -22,8 +24,6 @@ from holdfast.files.mount import control
 from holdfast.session import mounts, processes
 from holdfast.session import session as sessions
 from holdfast.testing.countfs import CountingFS
-
-COMMAND = Path(sys.executable).with_name("holdfast")
 
 
 def files_of_mounts(alone: holdfast.LocalCluster) -> list[str]:
@@ -140,15 +140,12 @@ def test_what_a_killed_supervisor_left_goes_at_the_next_start(
 
 
 def test_a_session_starts_again_over_a_mount_in_its_directory(root: Path, tmp_path: Path) -> None:
-    run_dir = tmp_path / "run"
-    run_dir.mkdir(mode=0o700)
-    own = {**os.environ, "HOLDFAST_SESSION": "again", "HOLDFAST_RUN_DIR": str(run_dir)}
+    session = tmp_path / "run/again"
+    session.parent.mkdir(mode=0o700)
     (tmp_path / "mnt").mkdir()
 
     def run(*words: object) -> str:
-        done = subprocess.run(
-            [COMMAND, *map(str, words)], env=own, capture_output=True, text=True, timeout=WITHIN
-        )
+        done = run_in(session, HOLDFAST, *words)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 
@@ -158,10 +155,9 @@ def test_a_session_starts_again_over_a_mount_in_its_directory(root: Path, tmp_pa
         other = tmp_path / "other"
         other.mkdir()
         run("run", "--mount", "--root", other, "--", "true")
-        directory = run_dir / "again"
-        [view] = directory.glob("*.view-*")
+        [view] = session.glob("*.view-*")
         assert {view, tmp_path / "mnt"} <= set(ours())
-        [agent] = sessions.agents(directory)
+        [agent] = sessions.agents(session)
         os.kill(agent.process.pid, signal.SIGKILL)
         assert "Removed what session 'again' left" in run(*up)
         assert not {view, tmp_path / "mnt"} & set(ours())
@@ -169,7 +165,7 @@ def test_a_session_starts_again_over_a_mount_in_its_directory(root: Path, tmp_pa
         assert msgspec.json.decode(run("status", "--json"))["mounts"] == []
     finally:
         run("down")
-    assert list(run_dir.iterdir()) == []
+    assert list(session.parent.iterdir()) == []
 
 
 def test_what_is_mounted_in_a_sessions_directory_is_not_removed(root: Path, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import _ctypes
-import os
 import shutil
 import subprocess
 import sys
@@ -12,12 +11,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from mounted import WITHIN
+from support.commands import HOLDFAST, run_in
 
 import holdfast
 from holdfast.files.mount import control, environment
-
-COMMAND = Path(sys.executable).with_name("holdfast")
 
 _SHOW = """
 import json, os, sys, msgspec
@@ -45,20 +42,8 @@ def environment_root(tmp_path: Path) -> Path:
 
 
 def run(alone: holdfast.LocalCluster, root: Path, *words: str) -> str:
-    own = {
-        "HOLDFAST_SESSION": alone.directory.name,
-        "HOLDFAST_RUN_DIR": str(alone.directory.parent),
-        "PATH": f"{root}/bin:/usr/bin:/bin",
-        "VIRTUAL_ENV": str(root),
-    }
-    done = subprocess.run(
-        [str(COMMAND), "run", "--mount", *words],
-        env={**os.environ, **own},
-        cwd=root,
-        capture_output=True,
-        text=True,
-        timeout=WITHIN,
-    )
+    activated = {"PATH": f"{root}/bin:/usr/bin:/bin", "VIRTUAL_ENV": str(root)}
+    done = run_in(alone.directory, HOLDFAST, "run", "--mount", *words, cwd=root, **activated)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 

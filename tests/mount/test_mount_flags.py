@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from mounted import WITHIN, config_of
+from support.commands import HOLDFAST
+from support.patience import WITHIN
+from support.settings import config_of
 
 import holdfast
 from holdfast.errors import BadInput
 from holdfast.files.mount import control, environment
-
-COMMAND = Path(sys.executable).with_name("holdfast")
 
 
 @pytest.mark.parametrize(
@@ -29,7 +28,8 @@ COMMAND = Path(sys.executable).with_name("holdfast")
     ],
 )
 def test_flags_are_refused_by_their_names(words: str, said: str) -> None:
-    done = subprocess.run([COMMAND, *words.split()], capture_output=True, text=True, timeout=WITHIN)
+    command = [HOLDFAST, *words.split()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"holdfast: {said}")
     assert done.stderr.count("\n") == 1

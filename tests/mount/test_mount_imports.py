@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from mounted import WITHIN, View, through
+from mounted import View, through
+from support.patience import WITHIN
 
 import holdfast
 from holdfast.testing.countfs import HOST, CountingFS

@@ -13,15 +13,16 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from mounted import WITHIN, View, bare, config_of, ours, through
-from support.patience import wait_for
+from mounted import View, bare, ours, through
+from support.commands import HOLDFAST, run_in
+from support.patience import WITHIN, wait_for
+from support.settings import config_of
 
 import holdfast
 from holdfast.errors import BadInput, Busy, Unavailable
 from holdfast.files.mount import control, everywhere
 from holdfast.session import mounts
 
-COMMAND = Path(sys.executable).with_name("holdfast")
 HELPER = Path(sys.executable).with_name("mount.fuse.holdfast")
 
 
@@ -32,26 +33,8 @@ def point(tmp_path: Path) -> Path:
     return path
 
 
-def run(
-    alone: holdfast.LocalCluster, *words: object, before: tuple[str, ...] = (), **options: object
-) -> subprocess.CompletedProcess[str]:
-    """Run a command of a user on the cluster's host."""
-    own = {
-        "HOLDFAST_SESSION": alone.directory.name,
-        "HOLDFAST_RUN_DIR": str(alone.directory.parent),
-    }
-    return subprocess.run(
-        [*before, *map(str, words)],
-        env={**os.environ, **own},
-        capture_output=True,
-        text=True,
-        timeout=WITHIN,
-        **options,  # type: ignore[call-overload]
-    )
-
-
 def test_mounting_and_unmounting(alone: holdfast.LocalCluster, root: Path, point: Path) -> None:
-    done = run(alone, COMMAND, "mount", point, "--root", root)
+    done = run_in(alone.directory, HOLDFAST, "mount", point, "--root", root)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"{root} is mounted at {point}{root}.\n"
     shown = Path(f"{point}{root}")
@@ -61,13 +44,13 @@ def test_mounting_and_unmounting(alone: holdfast.LocalCluster, root: Path, point
     assert {"ro", "nosuid", "nodev", "default_permissions"} <= set(options)
     assert "allow_other" not in options
 
-    report = msgspec.json.decode(run(alone, COMMAND, "status", "--json").stdout)
+    report = msgspec.json.decode(run_in(alone.directory, HOLDFAST, "status", "--json").stdout)
     [one] = report["mounts"]
     assert (one["point"], one["state"], one["node"]) == (str(point), "up", "node-0")
 
     # Who names a file by the mount means the original.
     (root / "file").write_text("changed")
-    refreshed = run(alone, COMMAND, "refresh", shown / "file")
+    refreshed = run_in(alone.directory, HOLDFAST, "refresh", shown / "file")
     assert refreshed.stdout == f"Refreshed {root}/file on 1 node.\n"
     assert (shown / "file").read_text() == "changed"
 
@@ -76,7 +59,7 @@ def test_mounting_and_unmounting(alone: holdfast.LocalCluster, root: Path, point
         control.start(config, str(point), [str(root)])
     with (shown / "file").open(), pytest.raises(Busy, match="is in use; end the programs"):
         control.stop(config, str(point))
-    assert run(alone, COMMAND, "umount", point).stdout == f"{point} is unmounted.\n"
+    assert run_in(alone.directory, HOLDFAST, "umount", point).stdout == f"{point} is unmounted.\n"
     assert point not in ours()
     assert control.of_session(alone.directory) == {}
     with pytest.raises(BadInput, match="there is no Holdfast mount"):
@@ -133,7 +116,7 @@ def test_a_machine_that_cannot_mount_says_why(
 ) -> None:
     # In a namespace of its own, where /dev has nothing in it.
     bare_dev = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev && exec "$0" "$@"')
-    done = run(alone, COMMAND, "mount", point, "--root", root, before=bare_dev)
+    done = run_in(alone.directory, *bare_dev, HOLDFAST, "mount", point, "--root", root)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         "holdfast: /dev/fuse is missing; load the kernel's module: `modprobe fuse`\n"
@@ -258,36 +241,26 @@ def test_a_stale_mount_is_cleaned_up_at_the_next_start(
 
 
 def test_down_unmounts(root: Path, point: Path, tmp_path: Path) -> None:
-    own = {**os.environ, "HOLDFAST_SESSION": "mounts", "HOLDFAST_RUN_DIR": str(tmp_path / "run")}
-    (tmp_path / "run").mkdir(mode=0o700)
-
-    def holdfast_(*words: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [COMMAND, *map(str, words)], env=own, capture_output=True, text=True, timeout=WITHIN
-        )
-
-    up = holdfast_("up", "--nodes", 1, "--memory", "64MiB", "--mount", point, "--root", root)
+    session = tmp_path / "run/mounts"
+    session.parent.mkdir(mode=0o700)
+    mounting = ("--memory", "64MiB", "--mount", point, "--root", root)
+    up = run_in(session, HOLDFAST, "up", "--nodes", 1, *mounting)
     try:
         assert up.returncode == 0, up.stderr
         assert Path(f"{point}{root}/file").read_text() == "content"
     finally:
-        down = holdfast_("down")
+        down = run_in(session, HOLDFAST, "down")
     assert down.returncode == 0, down.stderr
     assert point not in ours()
 
 
 def test_up_that_cannot_mount_leaves_nothing(root: Path, tmp_path: Path) -> None:
-    own = {**os.environ, "HOLDFAST_SESSION": "mounts", "HOLDFAST_RUN_DIR": str(tmp_path / "run")}
-    done = subprocess.run(
-        [COMMAND, "up", "--nodes", "1", "--mount", tmp_path / "missing", "--root", root],
-        env=own,
-        capture_output=True,
-        text=True,
-        timeout=WITHIN,
-    )
-    left = (tmp_path / "run/mounts").exists()
+    session = tmp_path / "run/mounts"
+    mounting = ("--mount", tmp_path / "missing", "--root", root)
+    done = run_in(session, HOLDFAST, "up", "--nodes", 1, *mounting)
+    left = session.exists()
     if left:
-        subprocess.run([COMMAND, "down"], env=own, check=True)
+        run_in(session, HOLDFAST, "down").check_returncode()
     assert (done.returncode, done.stdout) == (2, "")
     assert "make it first" in done.stderr
     assert not left
@@ -322,11 +295,11 @@ cat {point}{root}/file
 """
     if not HELPER.exists():
         pytest.fail(f"{HELPER} is not installed")
-    done = run(alone, "unshare", "--mount", "bash", "-c", script)
+    done = run_in(alone.directory, "unshare", "--mount", "bash", "-c", script)
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip("no namespace in which /sbin may be changed")
     assert (done.returncode, done.stdout, done.stderr) == (0, "content", "")
-    bad = run(alone, HELPER, root, point, "-o", "rw,colour=blue")
+    bad = run_in(alone.directory, HELPER, root, point, "-o", "rw,colour=blue")
     assert bad.returncode == 32
     assert bad.stderr.startswith("mount.fuse.holdfast: ")
 

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from mounted import WITHIN, View, bare
-from support.patience import wait_for
+from mounted import View, bare
+from support.patience import WITHIN, wait_for
 
 from holdfast.files.mount import control
 from holdfast.testing.countfs import CountingFS

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-from mounted import WITHIN, ours
-
-COMMAND = Path(sys.executable).with_name("holdfast")
+from mounted import ours
+from support.commands import HOLDFAST, run_in
 
 
 def test_it_is_mounted_where_no_agent_was_missing(root: Path, tmp_path: Path) -> None:
-    own = {**os.environ, "HOLDFAST_SESSION": "later", "HOLDFAST_RUN_DIR": str(tmp_path / "run")}
-    (tmp_path / "run").mkdir(mode=0o700)
+    session = tmp_path / "run/later"
+    session.parent.mkdir(mode=0o700)
     point = tmp_path / "mnt"
     point.mkdir()
 
     def run(*words: object) -> str:
-        done = subprocess.run(
-            [COMMAND, *map(str, words)], env=own, capture_output=True, text=True, timeout=WITHIN
-        )
+        done = run_in(session, HOLDFAST, *words)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 

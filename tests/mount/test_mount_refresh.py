@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 import pytest
-from mounted import WITHIN, config_of, through
+from mounted import through
+from support.commands import HOLDFAST, run_in
+from support.patience import WITHIN
+from support.settings import config_of
 
 import holdfast
 from holdfast.client.connection import Connection
 from holdfast.client.messages import ViewReply, ViewRequest
 from holdfast.files.mount import control
 from holdfast.testing.countfs import CountingFS
-
-COMMAND = Path(sys.executable).with_name("holdfast")
 
 
 @pytest.fixture
@@ -29,17 +29,7 @@ def nodes() -> int:
 
 
 def refresh(cluster: holdfast.LocalCluster, *words: object) -> subprocess.CompletedProcess[str]:
-    own = {
-        "HOLDFAST_SESSION": cluster.directory.name,
-        "HOLDFAST_RUN_DIR": str(cluster.directory.parent),
-    }
-    return subprocess.run(
-        [COMMAND, "refresh", *map(str, words)],
-        env={**os.environ, **own},
-        capture_output=True,
-        text=True,
-        timeout=WITHIN,
-    )
+    return run_in(cluster.directory, HOLDFAST, "refresh", *words)
 
 
 def change(backing: Path, text: str) -> None:

@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from mounted import SETTINGS, WITHIN, View, through
+from mounted import View, through
+from support.patience import WITHIN
+from support.settings import SETTINGS
 
 import holdfast
 from holdfast.client.contacts import Contacts

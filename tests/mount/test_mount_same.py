@@ -24,7 +24,8 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from mounted import WITHIN, View, bare, map_shared
+from mounted import View, bare, map_shared
+from support.patience import WITHIN
 
 from holdfast.session import mounts
 

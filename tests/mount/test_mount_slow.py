@@ -7,7 +7,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from mounted import WITHIN, through
+from mounted import through
+from support.patience import WITHIN
 
 import holdfast
 from holdfast.testing.countfs import HOST, CountingFS

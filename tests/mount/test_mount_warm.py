@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from mounted import WITHIN, View, bare, fill
+from mounted import View, bare, fill
+from support.patience import WITHIN
 
 from holdfast.testing.countfs import CountingFS
 

@@ -1,34 +1,25 @@
-"""A storage that counts, agents in front of it, and programs under the shim."""
+"""Two agents in front of a storage that counts, and programs under the shim."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from preloaded import SETTINGS, Shell
+from preloaded import Shell
 
 import holdfast
-from holdfast.testing import countfs as storages
 from holdfast.testing.countfs import CountingFS
-
-
-@pytest.fixture(autouse=True)
-def _can_count() -> None:
-    if reason := storages.why_not():
-        pytest.skip(reason)
 
 
 @pytest.fixture
 def nodes() -> int:
+    """Half of the files come from the other node."""
     return 2
 
 
 @pytest.fixture
-def cluster(storage: CountingFS, nodes: int) -> Iterator[holdfast.LocalCluster]:
-    """Two agents in front of it: half of the files come from the other node."""
-    with holdfast.local_cluster(nodes=nodes, storage=storage, **SETTINGS) as agents:
-        yield agents
+def served(storage: CountingFS) -> CountingFS:
+    return storage
 
 
 @pytest.fixture

@@ -10,22 +10,12 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
+from support.patience import WITHIN
+from support.settings import config_of
 
 import holdfast
-from holdfast.config import load
 from holdfast.files import shim
 from holdfast.testing.countfs import CountingFS
-
-SETTINGS = {
-    "probe_period": "0.1 s",
-    "file_settled": "0 s",
-    "file_tier": "memory",
-    "memory": "256 MiB",
-    "disk": "256 MiB",
-}
-#: Against hangs.
-WITHIN = 60
 
 
 class Ran(NamedTuple):
@@ -57,13 +47,7 @@ class Shell:
 
     def variables(self, **changed: str) -> dict[str, str]:
         """Return what `holdfast run` sets."""
-        config = load(arguments=SETTINGS).config
-        config = msgspec.structs.replace(
-            config,
-            session=self.cluster.directory.name,
-            run_dir=str(self.cluster.directory.parent),
-            node=f"node-{self.node}",
-        )
+        config = config_of(self.cluster, self.node)
         return shim.environment(
             config, list(map(str, self.roots)), 1, "recache", "never", changed
         ) | {name: value for name, value in changed.items() if name != "LD_PRELOAD"}

@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from preloaded import WITHIN, Shell
+from preloaded import Shell
+from support.patience import WITHIN
 
 from holdfast import _core
 

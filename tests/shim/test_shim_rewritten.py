@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from preloaded import WITHIN, Shell
+from preloaded import Shell
+from support.patience import WITHIN
 
 import holdfast
 from holdfast import _core

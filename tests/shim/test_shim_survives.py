@@ -14,7 +14,9 @@ import time
 from pathlib import Path
 
 import pytest
-from preloaded import SETTINGS, WITHIN, Shell
+from preloaded import Shell
+from support.patience import WITHIN
+from support.settings import SETTINGS
 
 import holdfast
 from holdfast.client.contacts import Contacts

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from preloaded import WITHIN, Shell
+from preloaded import Shell
+from support.patience import WITHIN
 
 from holdfast import _core
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,22 +10,7 @@ from typing import Any
 import pytest
 from showing import Show
 
-from holdfast.session import mounts
-from holdfast.testing import countfs
 from holdfast.testing.countfs import CountingFS
-
-
-@pytest.fixture(autouse=True)
-def _no_mount_is_left() -> Iterator[None]:
-    if reason := countfs.why_not():
-        pytest.skip(reason)
-    yield
-    # Only below the directory of these tests: those of others come and go meanwhile.
-    own = Path(os.environ["TMPDIR"])
-    left = [one for one in mounts.existing() if own in one[0].parents]
-    for _, pid in left:
-        mounts.remove_of(pid)
-    assert not left, f"a test left {left}"
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from showing import Show
+from support.requirements import needs_networks
 
 import holdfast
 from holdfast import errors
-from holdfast.launch import networks
 from holdfast.launch.networks import Networks
 from holdfast.testing.countfs import HOST, CountingFS, Counts
 
@@ -164,7 +164,7 @@ def test_agents_see_the_storage_through_mounts_of_their_own(backing: Path, show:
         assert [storage.total(node).opens for node in (0, 1, HOST)] == [1, 3, 0]
 
 
-@pytest.mark.skipif(bool(networks.why_not()), reason=networks.why_not())
+@needs_networks
 def test_agents_can_have_networks_of_their_own_too(backing: Path, show: Show) -> None:
     storage = show(nodes=2)
     (backing / "file").write_bytes(b"hello")

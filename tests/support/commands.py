@@ -1,0 +1,44 @@
+"""Commands, as users type them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from support.patience import WITHIN
+
+HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
+
+
+def run(*arguments: object, code: int = 0, within: float = WITHIN) -> str:
+    """Run `holdfast`, which ends with `code`; returns what it printed, or complained about."""
+    command = [HOLDFAST, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=within)
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def run_in(
+    session: Path,
+    *command: object,
+    cwd: Path | None = None,
+    within: float = WITHIN,
+    **variables: str,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of somebody who uses the session in a directory."""
+    return subprocess.run(
+        list(map(str, command)),
+        env={**os.environ, **leading_to(session), **variables},
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=within,
+    )
+
+
+def leading_to(session: Path) -> dict[str, str]:
+    """Return the variables by which a command finds the session in a directory."""
+    return {"HOLDFAST_RUN_DIR": str(session.parent), "HOLDFAST_SESSION": session.name}
