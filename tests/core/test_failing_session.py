@@ -5,18 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.commands import HOLDFAST
 
 from holdfast.session import session as sessions
 from holdfast.testing import countfs
 from holdfast.testing.countfs import CountingFS
-
-HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 
 
 @pytest.fixture

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import commands
+from support.commands import HOLDFAST
 
 import holdfast
 from holdfast.errors import Full
 from holdfast.session import session as sessions
 
-HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 FILES = 400
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="mounting a small tmpfs needs root")
@@ -35,11 +35,8 @@ def place() -> Iterator[Path]:
             subprocess.run(["umount", "--lazy", made], check=True)
 
 
-def run(place: Path, *arguments: str, code: int = 0) -> str:
-    command = [HOLDFAST, arguments[0], "--set", f"run_dir={place}/run", *arguments[1:]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-    return done.stdout if code == 0 else done.stderr
+def run(place: Path, command: str, *arguments: str, code: int = 0) -> str:
+    return commands.run(command, "--set", f"run_dir={place}/run", *arguments, code=code)
 
 
 def fill(place: Path) -> None:

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.commands import HOLDFAST, run, run_in
+from support.requirements import needs_storage
 
-from holdfast.testing import countfs
-
-HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 SETTINGS = ("--memory", "64 MiB", "--disk", "64 MiB")
 
 #: Each way to change something, and what the program is told.
@@ -57,14 +56,9 @@ class ReadOnly:
         self.top = top
         self.at, self.run = top / "at", top / "run"
 
-    def command(self, *arguments: str) -> list[str]:
+    def holdfast(self, command: str, *arguments: str, code: int = 0) -> str:
         own = ("--set", f"run_dir={self.run}", "--set", "file_settled=0 s")
-        return [HOLDFAST, arguments[0], *own, *arguments[1:]]
-
-    def holdfast(self, *arguments: str, code: int = 0) -> str:
-        done = subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=60)
-        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-        return done.stdout if code == 0 else done.stderr
+        return run(command, *own, *arguments, code=code)
 
 
 @pytest.fixture
@@ -80,7 +74,7 @@ def place() -> Iterator[ReadOnly]:
             subprocess.run(["mount", "-o", "remount,bind,ro", place.at], check=True)
             yield place
         finally:
-            subprocess.run(place.command("down"), capture_output=True, timeout=60)
+            run_in(place.run / "local", HOLDFAST, "down")
             subprocess.run(["umount", "--lazy", place.at], check=True)
 
 
@@ -96,9 +90,8 @@ def test_a_storage_that_is_read_only_serves_as_ever(place: ReadOnly) -> None:
         assert place.holdfast(*through, *changes) == plain
 
 
+@needs_storage
 def test_it_can_be_mounted(place: ReadOnly) -> None:
-    if reason := countfs.why_not():
-        pytest.skip(reason)
     point = place.top / "point"
     point.mkdir()
     place.holdfast("up", "--nodes", "2", *SETTINGS)
@@ -127,9 +120,8 @@ def test_sessions_lie_elsewhere(place: ReadOnly) -> None:
         assert told == sentence.format(below)
 
 
+@needs_storage
 def test_nothing_is_mounted_for_a_session_that_became_read_only(place: ReadOnly) -> None:
-    if reason := countfs.why_not():
-        pytest.skip(reason)
     point = place.top / "point"
     point.mkdir()
     place.holdfast("up", "--nodes", "1", *SETTINGS)

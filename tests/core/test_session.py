@@ -14,20 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.commands import HOLDFAST, run
 
 import holdfast
 from holdfast import config
 from holdfast.session import processes
 from holdfast.session import session as sessions
-
-HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
-
-
-def run(*arguments: str, code: int = 0) -> str:
-    done = subprocess.run([HOLDFAST, *arguments], capture_output=True, text=True, timeout=60)
-    assert done.returncode == code, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout if code == 0 else done.stderr
 
 
 @pytest.fixture

@@ -6,28 +6,25 @@ import fcntl
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import commands
+from support.commands import HOLDFAST
 
 import holdfast
 from holdfast.errors import HoldfastError
 from holdfast.session import processes, tiers
 from holdfast.session import session as sessions
 
-HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 KEY = bytes(range(32))
 LONG_AGO = 1_000_000_000
 
 
-def run(run_dir: Path, *arguments: str, code: int = 0) -> str:
-    command = [HOLDFAST, arguments[0], "--set", f"run_dir={run_dir}", *arguments[1:]]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done.stdout if code == 0 else done.stderr
+def run(run_dir: Path, command: str, *arguments: str, code: int = 0) -> str:
+    return commands.run(command, "--set", f"run_dir={run_dir}", *arguments, code=code)
 
 
 @pytest.fixture

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from support.commands import HOLDFAST
 
 import holdfast
 
-HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 STATES = ("alive", "suspect", "lost")
 TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 

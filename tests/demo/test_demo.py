@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.commands import HOLDFAST
+from support.requirements import needs_storage
 
 from holdfast.cli.demo.epochs import EPOCHS, FILES
-from holdfast.testing import countfs as storages
 
-HOLDFAST = Path(sys.executable).with_name("holdfast")
 WITHIN = 100
 #: The command where nothing is installed that only some need.
 BARE = (
@@ -34,13 +34,7 @@ def run(*command: object, code: int = 0) -> str:
     return ran.stdout + ran.stderr
 
 
-@pytest.fixture
-def can_count() -> None:
-    if reason := storages.why_not():
-        pytest.skip(reason)
-
-
-@pytest.mark.usefixtures("can_count")
+@needs_storage
 def test_files_are_read_again_in_each_epoch_once_or_never(tmp_path: Path) -> None:
     out = run(HOLDFAST, "demo", "--plot", tmp_path / "epochs.png")
     opens = {
@@ -57,7 +51,7 @@ def test_files_are_read_again_in_each_epoch_once_or_never(tmp_path: Path) -> Non
     assert (tmp_path / "epochs.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.usefixtures("can_count")
+@needs_storage
 def test_where_nothing_can_be_mounted_objects_are_shown_instead() -> None:
     hidden = 'mount --bind /dev/null /dev/fuse && exec "$@"'
     bare = ["unshare", "--mount", "sh", "-c", hidden, "sh", sys.executable, "-c", BARE, "demo"]

@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.commands import HOLDFAST
 
 #: The command where matplotlib is not installed, and where a benchmark that runs is an error.
 BARE = (
     "import sys; sys.argv[0] = 'holdfast'; sys.modules['matplotlib'] = None; "
     "from holdfast.cli.main import main; main()"
 )
-HOLDFAST = Path(sys.executable).with_name("holdfast")
 
 
 @pytest.mark.parametrize(

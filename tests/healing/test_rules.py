@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 from healing import Inside
+from support.commands import HOLDFAST
 from support.patience import wait_for
 
 import holdfast
@@ -42,7 +41,7 @@ def test_rule_2_a_restart_is_a_new_member(five: holdfast.LocalCluster, inside: I
 
 def shown_status(cluster: holdfast.LocalCluster, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("HOLDFAST_RUN_DIR", str(cluster.directory.parent))
-    command = [Path(sys.executable).with_name("holdfast"), "status"]
+    command = [HOLDFAST, "status"]
     command += ["--session", cluster.directory.name]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=60)
     return " ".join(done.stdout.split())
