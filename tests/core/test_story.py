@@ -104,7 +104,7 @@ def test_a_death_its_view_and_what_was_refused_are_told(agents: holdfast.LocalCl
         for number in range(12):
             job.objects.put(f"single-{number}", b"x" * 100, copies=1)
         agents.kill(2)
-        wait_for(lambda: sum(e.kind == "view" and e.count == 2 for e in agents.story()) == 2)
+        wait_for(lambda: {"node-0": 2, "node-1": 2}.items() <= _last_views(agents).items())
         wait_for(lambda: _lost_one(job))
 
     kinds = [event.kind for event in agents.story() if "node-2" in event.names]
@@ -117,6 +117,11 @@ def test_a_death_its_view_and_what_was_refused_are_told(agents: holdfast.LocalCl
     assert invoke(agents, "events", "nobody") == "No agent remembers anything about 'nobody'.\n"
     times = [json.loads(text)["time"] for text in invoke(agents, "events", "--json").splitlines()]
     assert times == sorted(times)
+
+
+def _last_views(agents: holdfast.LocalCluster) -> dict[str, int]:
+    """Return how many members each agent's latest view has."""
+    return {event.node: event.count for event in agents.story() if event.kind == "view"}
 
 
 def _lost_one(job: holdfast.Job) -> bool:
