@@ -1,17 +1,17 @@
-"""get of large objects over TCP against raw transfers, and against a bare event loop.
-
-The servers are on one core, the clients on another.
-"""
+"""Large objects: get against raw transfers and a bare event loop, put of 2 copies against 1."""
 
 from __future__ import annotations
 
+import os
+
 from ..figures import at_least
-from ..measure import interleave
-from .stage import LARGE, MEDIUM, Part, Stage
+from ..measure import interleave, median_time
+from ..programs import on_core, pin
+from .stage import LARGE, MEDIUM, TURN_MS, Part, Stage
 
 
-def run(stage: Stage) -> Part:
-    """Measure them."""
+def gets(stage: Stage) -> Part:
+    """Measure get; the servers are on one core, the clients on another."""
     core, agent = stage.client_core, stage.member.address
     blocking = stage.server("blocking_server", "tcp:127.0.0.1:0", LARGE)
     epoll = stage.server("epoll_server", "tcp:127.0.0.1:0", MEDIUM)
@@ -41,3 +41,22 @@ def run(stage: Stage) -> Part:
             "bare epoll server, 100 KB, 8 clients": rates.middle("epoll"),
         },
     )
+
+
+def puts(stage: Stage) -> Part:
+    """Measure put; the client shares a core with the second owner, the first has one to itself."""
+    objects, data = stage.job.objects, os.urandom(LARGE)
+    pin(stage.cluster.nodes[2].pid, stage.client_core)
+
+    def put(copies: int) -> str:
+        key = stage.fresh_key(1, 2)
+        objects.put(key, data, copies=copies)
+        return key
+
+    def turn(copies: int) -> float:
+        return median_time(lambda: put(copies), TURN_MS, after=objects.drop)
+
+    with on_core(stage.client_core):
+        times = interleave({"1": lambda: turn(1), "2": lambda: turn(2)})
+    name, against, ratio = "put of 4 MB with 2 copies", "put of 4 MB with 1", times.ratio("1", "2")
+    return Part([at_least(name, ratio, 0.45, "of its rate", against)])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from ...testing import countfs
 from ..figures import Report
-from . import calls, epochs, failures, local, remote
+from . import calls, epochs, hits
 
 
 def run() -> Report:
     """Measure files; takes about four minutes."""
     if reason := countfs.why_not():
         return Report("files", [], invalid=[f"nothing was measured: {reason}"])
-    parts = (local, remote, calls, failures, epochs)
-    return Report("files", [figure for part in parts for figure in part.run()])
+    return Report("files", [figure for part in (hits, calls, epochs) for figure in part.run()])

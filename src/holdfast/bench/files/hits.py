@@ -1,4 +1,4 @@
-"""Files that another node owns, through the shim and into a buffer, against raw requests."""
+"""Reads of cached files: local ones against direct reads, remote ones against raw requests."""
 
 from __future__ import annotations
 
@@ -9,19 +9,45 @@ from ...files import Files
 from ..figures import Figure, at_least
 from ..measure import interleave, median_time
 from ..programs import on_core
-from .readers import MEMORY, TURN_MS, Stage, spread, together, typical
+from .readers import DISK, MEMORY, TURN_MS, Stage, spread, together, typical
 
+_LOCAL = {"4 KB": (4_000, 0.6), "100 KB": (100_000, 0.85), "2.5 MB": (2_500_000, 0.95)}
 _MIDDLES = {"100 KB": (100_000, 0.5, 0.6), "2.5 MB": (2_500_000, 0.3, 0.7)}
 _AGENTS, _READERS_EACH, _CROWDED = 4, 2, 100_000
-_FILES_EACH = 16
+_FILES = 16
 
 
 def run() -> list[Figure]:
-    """Let one reader read what the other node owns, then eight readers what four nodes own."""
-    return [*_alone(), *_crowd()]
+    """Read what is on the same node, then what another node owns, then eight readers at once."""
+    return [*_local(), *_remote(), *_crowd()]
 
 
-def _alone() -> list[Figure]:
+def _local() -> list[Figure]:
+    """Open, ask about, read and close, each size on the file systems of both tiers."""
+    figures = []
+    with Stage(nodes=2) as stage:
+        for tier in (DISK, MEMORY):
+            paths = {
+                name: [stage.file(tier, 0, size) for _ in range(_FILES)]
+                for name, (size, _) in _LOCAL.items()
+            }
+            stage.warm(tier)
+            for name, (_, target) in _LOCAL.items():
+                rates = interleave(
+                    {
+                        "direct": partial(typical, stage.reader(0, paths[name])),
+                        "shim": partial(typical, stage.shimmed(tier, 0, paths[name])),
+                    }
+                )
+                where = f"local hit of {name} through the shim, {tier} tier"
+                against = f"the original on the same {'tmpfs' if tier == MEMORY else 'disk'}"
+                ratio = rates.ratio("shim", "direct")
+                figures.append(at_least(where, ratio, target, "of its rate", against))
+    return figures
+
+
+def _remote() -> list[Figure]:
+    """Let one reader read what the other node owns, through the shim and into a buffer."""
     figures = []
     # The reader has one core and the owner the other, as client and server of the raw requests
     # have; the reader's agent, which prepares pages while it fetches, may use both.
@@ -64,11 +90,10 @@ def _into(stage: Stage, files: Files, paths: list[Path], most: int) -> float:
 
 
 def _crowd() -> list[Figure]:
+    """Let eight readers read what four nodes own."""
     with Stage(nodes=_AGENTS) as stage:
         paths = [
-            stage.file(MEMORY, node, _CROWDED)
-            for _ in range(_FILES_EACH)
-            for node in range(_AGENTS)
+            stage.file(MEMORY, node, _CROWDED) for _ in range(_FILES) for node in range(_AGENTS)
         ]
         stage.warm(MEMORY)
         servers = [stage.server(node, _CROWDED) for node in range(_AGENTS)]

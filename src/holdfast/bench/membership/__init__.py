@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..figures import Report
-from . import deaths, many, restoration, ring, simulated
+from . import detection, restoration, ring
 
 
 def run() -> Report:
     """Measure real clusters, the ring, and simulated clusters; takes about five minutes."""
-    figures = [f for part in (deaths, restoration, ring, many, simulated) for f in part.run()]
-    return Report("membership", figures)
+    parts = (detection, restoration, ring)
+    return Report("membership", [figure for part in parts for figure in part.run()])

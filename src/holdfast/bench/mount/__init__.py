@@ -5,11 +5,19 @@ from __future__ import annotations
 from ...testing import countfs
 from ..core.stage import Part
 from ..figures import Report
-from . import cold, hops, imports, memory, simulated, storm, warm
+from . import cold, hops, imports, memory, storm, warm
 from .stage import SMALL, Sizes
 
 #: Those that need no tree of agents first; the storm, which heats the machine, last.
-_PARTS = (warm, imports, cold, hops, memory, simulated, storm)
+_PARTS = (
+    warm.run,
+    imports.run,
+    cold.run,
+    hops.run,
+    memory.run,
+    imports.simulated,
+    storm.run,
+)
 
 
 def run(sizes: Sizes | None = None) -> Report:
@@ -17,7 +25,7 @@ def run(sizes: Sizes | None = None) -> Report:
     if reason := countfs.why_not():
         return Report("mount", [], invalid=[f"nothing was measured: {reason}"])
     chosen = sizes or Sizes()
-    parts: list[Part] = [part.run(chosen) for part in _PARTS]
+    parts: list[Part] = [measure(chosen) for measure in _PARTS]
     notes = [note for part in parts for note in part.notes]
     baselines = {name: rate for part in parts for name, rate in part.baselines.items()}
     if chosen == SMALL:
