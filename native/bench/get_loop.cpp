@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <string>
 
+#include "agent/agent_client.hpp"
 #include "bench/clients.h"
 #include "bench/sockets.h"
-#include "store/agent_client.hpp"
 
 namespace {
 

@@ -14,9 +14,9 @@
 #include "base/scratch.hpp"
 #include "base/thread.hpp"
 #include "files/document.hpp"
+#include "files/lanes.hpp"
 #include "rpc/body.hpp"
 #include "rpc/wire.hpp"
-#include "store/lanes.hpp"
 #include "store/messages.hpp"
 
 namespace holdfast {
@@ -151,7 +151,7 @@ std::variant<Answer, Blocking> FileOpener::leave(const Request& request) {
 // know that one, since the key that we made counts for nothing beside the refresh.
 void FileOpener::tell_all(const std::string& path, const std::string& key, Duration deadline,
                           std::vector<std::string>& again) {
-    PlacementPtr placement = presence_.placement();
+    PlacementPtr placement = placement_.get();
     if (!placement) return;
     // What is left is for those who do not answer.
     TimePoint end =
@@ -310,7 +310,7 @@ Result<Passed> FileOpener::find(const OpenMessage& message, Duration deadline, F
     const FileOrder& order = message.order;
     if (files_.excluded().contains(order.path))
         return not_cached(order.path, "was changed and has not been refreshed since");
-    PlacementPtr placement = presence_.placement();
+    PlacementPtr placement = placement_.get();
     if (!placement) return not_cached(order.path, "has no owners that this agent knows of yet");
     // Whoever waits for us must hear us before its own deadline ends.
     TimePoint end = Clock::now() + deadline * 3 / 4;

@@ -27,11 +27,11 @@
 #include "files/single_use.hpp"
 #include "files/table.hpp"
 #include "files/trust.hpp"
+#include "placement/current_placement.hpp"
 #include "rpc/client.hpp"
 #include "rpc/events.hpp"
 #include "rpc/handler.hpp"
 #include "rpc/incidents.hpp"
-#include "store/presence.hpp"
 #include "store/store.hpp"
 
 namespace holdfast {
@@ -53,12 +53,12 @@ struct OpenCounters {
 
 class FileOpener {
   public:
-    FileOpener(Store& store, Files& files, Client& peers, Presence& presence, Events& events,
-               Incidents& incidents)
+    FileOpener(Store& store, Files& files, Client& peers, CurrentPlacement& placement,
+               Events& events, Incidents& incidents)
         : store_(store),
           files_(files),
           peers_(peers),
-          presence_(presence),
+          placement_(placement),
           events_(events),
           incidents_(incidents) {}
 
@@ -104,7 +104,7 @@ class FileOpener {
     Store& store_;
     Files& files_;
     Client& peers_;
-    Presence& presence_;
+    CurrentPlacement& placement_;
     Events& events_;
     Incidents& incidents_;
     std::unique_ptr<AttributeTable> table_;

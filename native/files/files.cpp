@@ -3,9 +3,9 @@
 #include <sys/stat.h>
 
 #include "base/log.hpp"
+#include "files/lanes.hpp"
 #include "files/resolve.hpp"
 #include "rpc/body.hpp"
-#include "store/lanes.hpp"
 #include "store/messages.hpp"
 
 namespace holdfast {
@@ -45,8 +45,11 @@ Answer with_attributes(const Attributes& attributes) {
 
 }  // namespace
 
-Files::Files(Store& store, Presence& presence, Incidents& incidents, Pool& pool)
-    : store_(store), presence_(presence), incidents_(incidents), fills_(store, pool, lane::kFill) {
+Files::Files(Store& store, CurrentPlacement& placement, Incidents& incidents, Pool& pool)
+    : store_(store),
+      placement_(placement),
+      incidents_(incidents),
+      fills_(store, pool, lane::kFill) {
     store_.watch_dropped([this](const std::string& key) { return learn(key); });
 }
 
@@ -273,7 +276,7 @@ bool Files::open(FileCopy& copy) {
 // Rule 4 for files: whoever does not own a file reads it only for an owner that failed. Else a
 // reader with an old view would have it read once more.
 Status Files::fence(const FileOrder& order) const {
-    PlacementPtr placement = presence_.placement();
+    PlacementPtr placement = placement_.get();
     if (order.stands_in || !placement) return {};
     if (placement->owners(file_prefix(order.path), 1).contains(placement->self)) return {};
     return Status(Code::StaleView, order.path + " has another owner in this agent's view");

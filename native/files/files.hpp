@@ -14,11 +14,11 @@
 #include "files/fill.hpp"
 #include "files/messages.hpp"
 #include "files/refreshes.hpp"
+#include "placement/current_placement.hpp"
 #include "rpc/client.hpp"
 #include "rpc/handler.hpp"
 #include "rpc/incidents.hpp"
 #include "rpc/pool.hpp"
-#include "store/presence.hpp"
 #include "store/store.hpp"
 
 namespace holdfast {
@@ -42,7 +42,7 @@ enum class Young { Read, LeftAlone };
 
 class Files {
   public:
-    Files(Store& store, Presence& presence, Incidents& incidents, Pool& pool);
+    Files(Store& store, CurrentPlacement& placement, Incidents& incidents, Pool& pool);
 
     std::variant<Answer, Blocking> read(const Request& request);
     std::variant<Answer, Blocking> attributes(const Request& request);
@@ -124,7 +124,7 @@ class Files {
     Answer counted(Status failure);
 
     Store& store_;
-    Presence& presence_;
+    CurrentPlacement& placement_;
     Incidents& incidents_;
     Fills fills_;
     Catalog catalog_, tree_catalog_;

@@ -12,10 +12,10 @@
 #include <cstring>
 #include <span>
 
+#include "base/attribute_table.h"
 #include "base/clock.hpp"
 #include "base/fd.hpp"
 #include "base/thread.hpp"
-#include "preload/table.h"
 
 namespace holdfast {
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "files/lanes.hpp"
 #include "rpc/body.hpp"
 #include "rpc/wire.hpp"
-#include "store/lanes.hpp"
 
 namespace holdfast {
 namespace {

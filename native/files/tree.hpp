@@ -27,10 +27,10 @@
 #include "files/head.hpp"
 #include "files/messages.hpp"
 #include "files/trust.hpp"
+#include "placement/current_placement.hpp"
 #include "rpc/client.hpp"
 #include "rpc/events.hpp"
 #include "rpc/handler.hpp"
-#include "store/presence.hpp"
 #include "store/store.hpp"
 
 namespace holdfast {
@@ -54,12 +54,12 @@ struct TreeCounters {
 
 class Tree {
   public:
-    Tree(Store& store, Files& files, Client& peers, Presence& presence, Events& events,
+    Tree(Store& store, Files& files, Client& peers, CurrentPlacement& placement, Events& events,
          Incidents& incidents)
         : store_(store),
           files_(files),
           peers_(peers),
-          presence_(presence),
+          placement_(placement),
           events_(events),
           incidents_(incidents),
           head_(store, files) {}
@@ -119,7 +119,7 @@ class Tree {
     Store& store_;
     Files& files_;
     Client& peers_;
-    Presence& presence_;
+    CurrentPlacement& placement_;
     Events& events_;
     Incidents& incidents_;
     Head head_;

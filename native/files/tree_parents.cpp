@@ -4,6 +4,7 @@
 #include <span>
 
 #include "files/tree.hpp"
+#include "store/messages.hpp"
 
 namespace holdfast {
 namespace {
@@ -18,7 +19,7 @@ std::uint64_t bytes_of(const TreeOrder& order, std::uint64_t size) {
 }  // namespace
 
 Result<Tree::Way> Tree::way(const TreeOrder& order) {
-    Way found{presence_.placement(), {}, 0};
+    Way found{placement_.get(), {}, 0};
     if (!found.placement || found.placement->numbers.empty())
         return Status(Code::NotCached, "this agent does not know its peers yet");
     const Placement& placement = *found.placement;
@@ -169,7 +170,7 @@ bool Tree::keeps(const TreeOrder& order, std::uint64_t size) {
 }
 
 bool Tree::lives(std::uint64_t member, const std::string& address, Duration wait) {
-    ProbeMessage probe{presence_.self(), member, presence_.identity(), {}, {}};
+    ProbeMessage probe{placement_.self(), member, placement_.identity(), {}, {}};
     return peers_.ask(address, {.op = Op::Probe, .meta = probe.encode()}, wait).ok();
 }
 

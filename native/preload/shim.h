@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "preload/table.h"
+#include "base/attribute_table.h"
 
 #define HF_PUBLIC __attribute__((visibility("default")))
 #define HF_MOST_ROOTS 32

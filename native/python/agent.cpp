@@ -1,5 +1,5 @@
 // holdfast._core.Agent: the native half of a node agent.
-#include "store/agent.hpp"
+#include "agent/agent.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -46,7 +46,7 @@ nb::dict counters(Agent& agent) {
     all["missing"] = operations.missing.load();
     all["pulls"] = operations.pulls.load();
     all["pulled_bytes"] = operations.pulled_bytes.load();
-    all["probes"] = agent.presence().probes();
+    all["probes"] = agent.probes().probes();
     all["file_hits"] = files.hits.load();
     all["file_fills"] = fills.started.load();
     all["file_joined"] = fills.joined.load();

@@ -3,8 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
-#include "store/agent.hpp"
-#include "store/agent_client.hpp"
+#include "agent/agent.hpp"
+#include "agent/agent_client.hpp"
 
 void bind_agent(nanobind::module_& module);
 void bind_requests(nanobind::class_<holdfast::Agent>& agent);

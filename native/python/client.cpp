@@ -7,13 +7,13 @@
 
 #include <optional>
 
+#include "agent/agent_client.hpp"
 #include "python/bind.hpp"
 #include "python/buffer.hpp"
 #include "python/convert.hpp"
 #include "python/raise.hpp"
 #include "python/receive.hpp"
 #include "rpc/congestion.hpp"
-#include "store/agent_client.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;

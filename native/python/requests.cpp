@@ -1,6 +1,6 @@
 // The part of holdfast._core.Agent that speaks with other agents: nothing here waits for them
 // but `call`, which is not for the loop.
-#include "store/requests.hpp"
+#include "agent/requests.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -93,13 +93,11 @@ void bind_requests(nb::class_<Agent>& agent) {
             "addresses[i] is where it lives and racks[i] its rack; without racks all share one.\n"
             "`with_lost` is the ring with the nodes on it whose members were lost, if any.")
         .def(
-            "beat", [](Agent& self) { self.presence().beat(); },
+            "beat", [](Agent& self) { self.probes().beat(); },
             "The Python loop is alive; answers to probes tell how long ago that was.")
         .def(
             "set_news",
-            [](Agent& self, const nb::bytes& news) {
-                self.presence().set_news(checked_news(news));
-            },
+            [](Agent& self, const nb::bytes& news) { self.probes().set_news(checked_news(news)); },
             "news"_a, "What answers to probes carry back.")
         .def(
             "probe",

@@ -70,8 +70,18 @@ def test_native_layers() -> None:
     level = levels("native")
     for path in sorted((PROJECT / "native").rglob("*.[hc]*")):
         own = path.relative_to(PROJECT / "native").parts[0]
-        for other in re.findall(r'^#include "(\w+)/', path.read_text(), re.MULTILINE):
-            assert level[other] <= level[own], f"{path} ({own}) must not include {other}"
+        for other in set(re.findall(r'^#include "(\w+)/', path.read_text(), re.MULTILINE)) - {own}:
+            assert level[other] < level[own], f"{path} ({own}) must not include {other}"
+
+
+def test_native_libraries_link_only_what_lies_below() -> None:
+    level = levels("native")
+    text = (PROJECT / "CMakeLists.txt").read_text()
+    linked = re.findall(r"^holdfast_library\((\w+)(.*)\)", text, re.MULTILINE)
+    assert {name for name, _ in linked} == {"base", "rpc", "placement", "store", "files", "agent"}
+    for name, libraries in linked:
+        for other in re.findall(r"hf_(\w+)", libraries):
+            assert level[other] < level[name], f"hf_{name} must not link hf_{other}"
 
 
 def test_importing_holdfast_loads_only_what_it_must() -> None:

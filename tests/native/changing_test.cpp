@@ -4,8 +4,8 @@
 #include <latch>
 #include <thread>
 
+#include "agent/lanes.hpp"
 #include "files/files.hpp"
-#include "store/lanes.hpp"
 #include "support.hpp"
 
 using namespace holdfast;

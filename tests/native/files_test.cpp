@@ -11,7 +11,7 @@
 #include <mutex>
 #include <thread>
 
-#include "store/lanes.hpp"
+#include "agent/lanes.hpp"
 #include "support.hpp"
 
 using namespace holdfast;

@@ -1,5 +1,5 @@
 // What agents ask of each other without waiting: probes, calls, pulls. Each ends as one event.
-#include "store/requests.hpp"
+#include "agent/requests.hpp"
 
 #include <poll.h>
 
@@ -49,20 +49,20 @@ TEST_CASE("a probe is answered with view, news and age, and Python sleeps throug
     Node a, b;
     set_view(a, 1, 77);
     set_view(b, 2, 77);
-    b.agent().presence().set_news("news of b");
+    b.agent().probes().set_news("news of b");
     a.agent().requests().probe(5, b.tcp, "", "", 0, kDeadline);
     auto answer = next<event::Answered>(a);
     CHECK(answer.ticket == 5);
     CHECK(answer.identity == 77);
     CHECK(answer.news == "news of b");
     CHECK_FALSE(b.agent().events().next().has_value());  // nothing that it did not know
-    CHECK(b.agent().presence().probes() == 1);
+    CHECK(b.agent().probes().probes() == 1);
 
     std::this_thread::sleep_for(30ms);
     a.agent().requests().probe(6, b.tcp, "", "", 0, kDeadline);
     auto older = next<event::Answered>(a);
     CHECK(older.age_ms >= answer.age_ms + 30);  // nobody beats for b
-    b.agent().presence().beat();
+    b.agent().probes().beat();
     a.agent().requests().probe(7, b.tcp, "", "", 0, kDeadline);
     CHECK(next<event::Answered>(a).age_ms < older.age_ms);
 }
@@ -94,7 +94,7 @@ TEST_CASE("a probe through a helper reaches the target as if it came from us") {
     CHECK(next<event::Answered>(a).identity == 75);
     CHECK(next<event::Heard>(c).sender == 1);
     CHECK_FALSE(b.agent().events().next().has_value());
-    CHECK(b.agent().presence().probes() == 0);
+    CHECK(b.agent().probes().probes() == 0);
 
     std::string dead = gone();
     a.agent().requests().probe(2, dead, b.tcp, "", 0, kDeadline);

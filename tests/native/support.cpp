@@ -204,7 +204,7 @@ void agree(const std::vector<Node*>& nodes, std::uint64_t identity) {
 }
 
 std::string key_of(const std::vector<Node*>& owners, const std::string& stem) {
-    auto placement = owners.front()->agent().presence().placement();
+    auto placement = owners.front()->agent().placement().get();
     std::vector<std::uint64_t> wanted;
     for (Node* owner : owners) wanted.push_back(owner->number);
     for (int i = 0; i < 100'000; ++i) {

@@ -12,13 +12,13 @@
 #include <string_view>
 #include <vector>
 
+#include "agent/agent.hpp"
+#include "agent/agent_client.hpp"
+#include "agent/lanes.hpp"
 #include "base/crc32c.hpp"
 #include "base/hmac.hpp"
 #include "rpc/body.hpp"
 #include "rpc/frame.hpp"
-#include "store/agent.hpp"
-#include "store/agent_client.hpp"
-#include "store/lanes.hpp"
 
 namespace holdfast {
 

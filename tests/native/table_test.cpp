@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <thread>
 
-#include "preload/table.h"
+#include "base/attribute_table.h"
 #include "support.hpp"
 
 using namespace holdfast;

@@ -89,7 +89,7 @@ TEST_CASE("every node gets a copy, the head alone reads, and each rack is entere
     CHECK(cluster.sum([](Tree& tree) { return tree.counters().bytes_up.load(); }) ==
           8 * bytes.size());
     // In whose rack is the node above? Each rack but the head's has one whose is not its own.
-    auto placement = cluster.nodes[0]->agent().presence().placement();
+    auto placement = cluster.nodes[0]->agent().placement().get();
     int crossings = 0;
     for (std::size_t i = 0; i < cluster.nodes.size(); ++i) {
         auto rack_of = [&](std::uint64_t number) {
@@ -118,7 +118,7 @@ TEST_CASE("a spread read makes an ordinary copy of one that was broadcast") {
     Cluster cluster({"", "", ""});
     std::string path = cluster.file("file", random_bytes(5000, 2));
     for (auto& node : cluster.nodes) REQUIRE(cluster.ask(*node, cluster.order(path)).ok());
-    auto owners = cluster.nodes[0]->agent().presence().placement()->owners(file_prefix(path), 1);
+    auto owners = cluster.nodes[0]->agent().placement().get()->owners(file_prefix(path), 1);
     for (auto& node : cluster.nodes)
         if (owners.contains(node->number)) {
             FileOrder order{.root = cluster.shared.path(), .path = path, .largest = 1 << 20};
@@ -160,7 +160,7 @@ TEST_CASE("who heard of a refresh learns nothing from before it") {
     for (auto& node : cluster.nodes) REQUIRE(*cluster.ask(*node, cluster.order(path)) == "old");
     write_file(path, "newer");
     // Only one was told, and not the head.
-    auto head = cluster.nodes[0]->agent().presence().placement()->owners(file_prefix(path), 1);
+    auto head = cluster.nodes[0]->agent().placement().get()->owners(file_prefix(path), 1);
     for (auto& node : cluster.nodes) {
         if (head.contains(node->number)) continue;
         node->agent().files().refresh({path}, 99);
@@ -202,7 +202,7 @@ TEST_CASE("nodes that believe one another to be the head end at once") {
 TEST_CASE("a dead head is replaced by the next owner, which reads once for all") {
     Cluster cluster({"", "", "", "", "", ""});
     std::string path = cluster.file("file", random_bytes(100'000, 3));
-    auto placement = cluster.nodes[0]->agent().presence().placement();
+    auto placement = cluster.nodes[0]->agent().placement().get();
     std::uint64_t head = *placement->owners(file_prefix(path), 1).begin();
     for (auto& node : cluster.nodes)
         if (node->number == head) node->stop();
@@ -223,7 +223,7 @@ TEST_CASE("a dead head is replaced by the next owner, which reads once for all")
 TEST_CASE("a damaged copy of a node above is not passed on") {
     Cluster cluster({"", "", "", ""});
     std::string bytes = random_bytes(50'000, 4), path = cluster.file("file", bytes);
-    auto placement = cluster.nodes[0]->agent().presence().placement();
+    auto placement = cluster.nodes[0]->agent().placement().get();
     std::uint64_t head = *placement->owners(file_prefix(path), 1).begin();
     for (auto& node : cluster.nodes) {
         if (node->number != head) continue;

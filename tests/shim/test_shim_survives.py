@@ -281,7 +281,7 @@ def test_an_entry_of_a_copy_that_is_gone_is_not_believed_of_another_file(
     info = own.stat()
     mixed = (info.st_ino + info.st_dev * 0x9E3779B97F4A7C15) * 0xFF51AFD7ED558CCD % 2**64
     for older, longer, believed in ((0, 0, True), (1, 0, False), (0, 1, False)):
-        # As native/preload/table.h has it.
+        # As native/base/attribute_table.h has it.
         entry = struct.pack(
             "=IIQQQQQIIIIQQ",
             *(2, 1, 1, info.st_dev, info.st_ino, info.st_mtime_ns - older),

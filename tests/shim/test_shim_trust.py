@@ -29,7 +29,7 @@ def test_a_name_with_the_same_hash_as_another_is_not_believed(shell: Shell) -> N
     plain = shell.plain(ask)
     assert shell.shimmed(ask) == plain  # and the agent has told the names
     with open(shell.cluster.directory / "node-0.attributes", "r+b") as table:
-        # As native/preload/table.h has it: sequence, copies, hash, and what is found there.
+        # As native/base/attribute_table.h has it: sequence, copies, hash, and what is found there.
         table.seek(4096)
         names = [bytearray(table.read(256)) for _ in range(16384)]
         told = [number for number, name in enumerate(names) if any(name)]

@@ -17,7 +17,7 @@ from .files import TIERS, VALIDATE, OnFailure, Validate, choose
 from .reader import POLICIES
 
 SHIM = Path(__file__).with_name("bin") / "holdfast_shim.so"
-#: As native/preload/shim.h and table.h have them.
+#: As native/preload/shim.h and native/base/attribute_table.h have them.
 _MOST_ROOTS, _ROOM = 32, 904
 
 

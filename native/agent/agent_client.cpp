@@ -1,4 +1,4 @@
-#include "store/agent_client.hpp"
+#include "agent/agent_client.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "store/requests.hpp"
+#include "agent/requests.hpp"
 
 #include <sys/resource.h>
 
@@ -51,7 +51,7 @@ void Requests::start(std::size_t lane, std::uint64_t ticket, Work work) {
 
 void Requests::probe(std::uint64_t ticket, const std::string& address, const std::string& via,
                      std::string news, std::uint64_t member, Duration deadline) {
-    ProbeMessage message{presence_.self(), member, presence_.identity(), {}, std::move(news)};
+    ProbeMessage message{placement_.self(), member, placement_.identity(), {}, std::move(news)};
     if (!via.empty()) message.target = address;
     start(lane::kProbe, ticket,
           [this, ticket, deadline, to = via.empty() ? address : via,
@@ -62,7 +62,7 @@ void Requests::probe(std::uint64_t ticket, const std::string& address, const std
               auto reply = ProbeReply::decode(exchange->meta());
               if (!reply.ok()) return reply.take_status();
               bool expected = reply->news.empty() && reply->age_ms < kFreshLoop &&
-                              reply->identity == presence_.identity();
+                              reply->identity == placement_.identity();
               return Event(event::Answered{ticket, reply->age_ms, reply->identity,
                                            std::move(reply->news), expected});
           });

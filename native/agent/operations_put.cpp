@@ -7,11 +7,11 @@
 // owner without it refuses at once. The last owner commits first, so that an acknowledgement on its
 // way back means a verified copy at every owner behind it.
 
+#include "agent/operations.hpp"
 #include "base/crc32c.hpp"
 #include "base/fault.hpp"
 #include "base/scratch.hpp"
 #include "rpc/body.hpp"
-#include "store/operations.hpp"
 
 namespace holdfast {
 namespace {

@@ -3,6 +3,8 @@
 // what must block goes to the pool's lanes.
 #pragma once
 
+#include "agent/lanes.hpp"
+#include "agent/probe_responder.hpp"
 #include "files/broadcast.hpp"
 #include "files/file_opener.hpp"
 #include "files/files.hpp"
@@ -11,9 +13,7 @@
 #include "rpc/client.hpp"
 #include "rpc/handler.hpp"
 #include "rpc/server.hpp"
-#include "store/lanes.hpp"
 #include "store/messages.hpp"
-#include "store/presence.hpp"
 #include "store/store.hpp"
 
 namespace holdfast {
@@ -31,21 +31,22 @@ struct Pull {
 
 class Operations : public Handler {
   public:
-    Operations(Store& store, Client& peers, Calls& calls, Presence& presence, Events& events,
-               Incidents& incidents)
+    Operations(Store& store, Client& peers, Calls& calls, CurrentPlacement& placement,
+               ProbeResponder& probes, Events& events, Incidents& incidents)
         : store_(store),
           peers_(peers),
           calls_(calls),
-          presence_(presence),
+          placement_(placement),
+          probes_(probes),
           events_(events),
           incidents_(incidents) {}
     // The pool is the server's, which needs this handler first.
     void use_pool(Pool& pool) {
-        files_.emplace(store_, presence_, incidents_, pool);
+        files_.emplace(store_, placement_, incidents_, pool);
         files_->watch_refreshes(
             [this](const std::string& path) { calls_.tell("files", "refreshed", path); });
-        opener_.emplace(store_, *files_, peers_, presence_, events_, incidents_);
-        tree_.emplace(store_, *files_, peers_, presence_, events_, incidents_);
+        opener_.emplace(store_, *files_, peers_, placement_, events_, incidents_);
+        tree_.emplace(store_, *files_, peers_, placement_, events_, incidents_);
         broadcast_.emplace(*tree_);
     }
 
@@ -84,7 +85,8 @@ class Operations : public Handler {
     Store& store_;
     Client& peers_;
     Calls& calls_;
-    Presence& presence_;
+    CurrentPlacement& placement_;
+    ProbeResponder& probes_;
     Events& events_;
     Incidents& incidents_;
     std::optional<Files> files_;

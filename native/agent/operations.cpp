@@ -1,4 +1,4 @@
-#include "store/operations.hpp"
+#include "agent/operations.hpp"
 
 #include <algorithm>
 
@@ -50,7 +50,7 @@ std::variant<Answer, Blocking> Operations::handle(Request request) {
 
 Status Operations::fence(const std::string& key, std::span<const std::uint64_t> owners,
                          std::size_t copies, bool must_own) const {
-    PlacementPtr placement = presence_.placement();
+    PlacementPtr placement = placement_.get();
     if (!placement)
         return Status(Code::StaleView, "this agent does not know its peers yet; try again");
     Owners ours = placement->owners(key, copies);
@@ -134,7 +134,7 @@ Status Operations::drop(const DropMessage& message) {
 Status Operations::absent(const std::string& key, std::uint64_t wanted) {
     Status status = store_.absent(key);
     if (status.code() != Code::NotFound) return status;
-    Status other = presence_.is_wanted(wanted);
+    Status other = placement_.is_wanted(wanted);
     return other.ok() ? status : other;
 }
 
@@ -205,7 +205,7 @@ Operations::Outcome Operations::probe(Request& request) {
     if (!message.ok()) return Answer(message.take_status());
     Answer answer;
     if (message->target.empty()) {
-        auto reply = presence_.answer(std::move(*message));
+        auto reply = probes_.answer(std::move(*message));
         if (!reply.ok()) return Answer(reply.take_status());
         answer.meta = reply->encode();
         return answer;

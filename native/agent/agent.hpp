@@ -7,13 +7,13 @@
 #include <optional>
 #include <string>
 
+#include "agent/operations.hpp"
+#include "agent/requests.hpp"
 #include "rpc/calls.hpp"
 #include "rpc/client.hpp"
 #include "rpc/events.hpp"
 #include "rpc/incidents.hpp"
 #include "rpc/server.hpp"
-#include "store/operations.hpp"
-#include "store/requests.hpp"
 #include "store/scrub.hpp"
 #include "store/store.hpp"
 
@@ -37,7 +37,8 @@ class Agent {
     Server& server() { return server_; }
     Calls& calls() { return calls_; }
     Store& store() { return *store_; }
-    Presence& presence() { return presence_; }
+    const CurrentPlacement& placement() const { return placement_; }
+    ProbeResponder& probes() { return probes_; }
     Requests& requests() { return requests_; }
     Client& peers() { return peers_; }
     Events& events() { return events_; }
@@ -50,17 +51,17 @@ class Agent {
     int fd() const { return ready_.get(); }
 
     void set_self(std::uint64_t number) {
-        presence_.set_self(number);
-        store_->place(presence_.placement());
+        placement_.set_self(number);
+        store_->place(placement_.get());
     }
     void set_placement(Ring ring, std::vector<std::uint64_t> numbers,
                        std::vector<std::string> addresses, std::uint64_t identity,
                        std::vector<std::string> racks = {},
                        std::optional<Ring> with_lost = std::nullopt) {
         peers_.set_live(addresses);
-        presence_.set_placement(std::move(ring), std::move(numbers), std::move(addresses), identity,
-                                std::move(racks), std::move(with_lost));
-        store_->place(presence_.placement());
+        placement_.set(std::move(ring), std::move(numbers), std::move(addresses), identity,
+                       std::move(racks), std::move(with_lost));
+        store_->place(placement_.get());
     }
 
     // Ends all requests and waits for the threads; removing the tiers is the destructor's.
@@ -75,12 +76,12 @@ class Agent {
     Agent(AgentOptions options, std::unique_ptr<Store> store)
         : store_(std::move(store)),
           peers_(options.job_key),
-          presence_(events_),
+          probes_(placement_, events_),
           incidents_(events_),
-          operations_(*store_, peers_, calls_, presence_, events_, incidents_),
+          operations_(*store_, peers_, calls_, placement_, probes_, events_, incidents_),
           server_(operations_,
                   {.job_key = options.job_key, .lanes = lane::kCount, .disk_lane = lane::kDisk}),
-          requests_(operations_, peers_, presence_, events_, incidents_, server_.pool()),
+          requests_(operations_, peers_, placement_, events_, incidents_, server_.pool()),
           ready_(::epoll_create1(EPOLL_CLOEXEC)) {
         store_->tell(incidents_);
         scrub_.emplace(*store_, options.scrub_rate);
@@ -95,7 +96,8 @@ class Agent {
     Client peers_;
     Calls calls_;
     Events events_;
-    Presence presence_;
+    CurrentPlacement placement_;
+    ProbeResponder probes_;
     Incidents incidents_;
     Operations operations_;
     Server server_;

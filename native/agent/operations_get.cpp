@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "agent/operations.hpp"
 #include "base/crc32c.hpp"
 #include "base/fault.hpp"
 #include "base/scratch.hpp"
 #include "rpc/body.hpp"
-#include "store/operations.hpp"
 
 namespace holdfast {
 namespace {

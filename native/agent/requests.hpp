@@ -8,22 +8,22 @@
 #include <cstdint>
 #include <string>
 
+#include "agent/operations.hpp"
+#include "agent/probe_responder.hpp"
 #include "rpc/client.hpp"
 #include "rpc/events.hpp"
 #include "rpc/incidents.hpp"
 #include "rpc/pool.hpp"
-#include "store/operations.hpp"
-#include "store/presence.hpp"
 
 namespace holdfast {
 
 class Requests {
   public:
-    Requests(Operations& operations, Client& peers, Presence& presence, Events& events,
-             Incidents& incidents, Pool& pool)
+    Requests(Operations& operations, Client& peers, const CurrentPlacement& placement,
+             Events& events, Incidents& incidents, Pool& pool)
         : operations_(operations),
           peers_(peers),
-          presence_(presence),
+          placement_(placement),
           events_(events),
           incidents_(incidents),
           pool_(pool) {}
@@ -42,7 +42,7 @@ class Requests {
 
     Operations& operations_;
     Client& peers_;
-    Presence& presence_;
+    const CurrentPlacement& placement_;
     Events& events_;
     Incidents& incidents_;
     Pool& pool_;
