@@ -7,11 +7,19 @@
 #include <optional>
 #include <string>
 
+#include "agent/lanes.hpp"
 #include "agent/operations.hpp"
+#include "agent/probe_responder.hpp"
 #include "agent/requests.hpp"
+#include "files/broadcast.hpp"
+#include "files/file_opener.hpp"
+#include "files/files.hpp"
+#include "files/tree.hpp"
+#include "placement/current_placement.hpp"
 #include "rpc/calls.hpp"
 #include "rpc/client.hpp"
 #include "rpc/events.hpp"
+#include "rpc/handlers.hpp"
 #include "rpc/incidents.hpp"
 #include "rpc/server.hpp"
 #include "store/scrub.hpp"
@@ -43,10 +51,10 @@ class Agent {
     Client& peers() { return peers_; }
     Events& events() { return events_; }
     Operations& operations() { return operations_; }
-    Files& files() { return operations_.files(); }
-    FileOpener& opener() { return operations_.opener(); }
-    Tree& tree() { return operations_.tree(); }
-    Broadcast& broadcast() { return operations_.broadcast(); }
+    Files& files() { return files_; }
+    FileOpener& opener() { return opener_; }
+    Tree& tree() { return tree_; }
+    Broadcast& broadcast() { return broadcast_; }
     // Readable when Python has something to take: calls or events.
     int fd() const { return ready_.get(); }
 
@@ -68,7 +76,7 @@ class Agent {
     void stop() {
         calls_.close();
         peers_.close();
-        operations_.broadcast().stop();
+        broadcast_.stop();
         server_.stop();
     }
 
@@ -76,16 +84,26 @@ class Agent {
     Agent(AgentOptions options, std::unique_ptr<Store> store)
         : store_(std::move(store)),
           peers_(options.job_key),
-          probes_(placement_, events_),
           incidents_(events_),
-          operations_(*store_, peers_, calls_, placement_, probes_, events_, incidents_),
-          server_(operations_,
+          server_(handlers_,
                   {.job_key = options.job_key, .lanes = lane::kCount, .disk_lane = lane::kDisk}),
+          files_(*store_, placement_, incidents_, server_.pool()),
+          opener_(*store_, files_, peers_, placement_, events_, incidents_),
+          tree_(*store_, files_, peers_, placement_, events_, incidents_),
+          broadcast_(tree_),
+          operations_(*store_, peers_, calls_, placement_, incidents_),
+          probes_(placement_, peers_, events_),
           requests_(operations_, peers_, placement_, events_, incidents_, server_.pool()),
           ready_(::epoll_create1(EPOLL_CLOEXEC)) {
         store_->tell(incidents_);
         scrub_.emplace(*store_, options.scrub_rate);
-        operations_.use_pool(server_.pool());
+        files_.watch_refreshes(
+            [this](const std::string& path) { calls_.tell("files", "refreshed", path); });
+        operations_.add_to(handlers_);
+        files_.add_to(handlers_);
+        opener_.add_to(handlers_);
+        tree_.add_to(handlers_);
+        probes_.add_to(handlers_);
         for (int fd : {calls_.fd(), events_.fd()}) {
             epoll_event event{EPOLLIN, {.fd = fd}};
             ::epoll_ctl(ready_.get(), EPOLL_CTL_ADD, fd, &event);
@@ -97,10 +115,15 @@ class Agent {
     Calls calls_;
     Events events_;
     CurrentPlacement placement_;
-    ProbeResponder probes_;
     Incidents incidents_;
-    Operations operations_;
+    Handlers handlers_;
     Server server_;
+    Files files_;
+    FileOpener opener_;
+    Tree tree_;
+    Broadcast broadcast_;
+    Operations operations_;
+    ProbeResponder probes_;
     Requests requests_;
     std::optional<Scrub> scrub_;
     Fd ready_;

@@ -13,39 +13,22 @@ constexpr std::size_t kListBytes = 256 << 10;  // of one page
 
 }  // namespace
 
-std::variant<Answer, Blocking> Operations::handle(Request request) {
-    switch (request.header.op) {
-        case Op::Put:
-            return put(request);
-        case Op::Get:
-            return get(request);
-        case Op::Read:
-            return files_->read(request);
-        case Op::Attributes:
-            return files_->attributes(request);
-        case Op::Leave:
-            return opener_->leave(request);
-        case Op::Warm:
-            return files_->warm(request);
-        case Op::List:
-            return list(request);
-        case Op::Call:
-            return call(request);
-        case Op::Probe:
-            return probe(request);
-        case Op::Drop:  // freeing a large file takes its time, even in memory
-        case Op::Verify:
-            return Blocking{lane::kDisk, [this, request = std::move(request)](Body&) {
-                                return about_key(request);
-                            }};
-        case Op::Stat:
-            return about_key(request);
-        case Op::Open:
-            return opener_->handle(request);
-        case Op::Tree:
-            return tree_->handle(request);
-    }
-    return Answer(Status(Code::BadInput, "unknown operation"));
+void Operations::add_to(Handlers& handlers) {
+    handlers.add(Op::Put, [this](Request& request) { return put(request); });
+    handlers.add(Op::Get, [this](Request& request) { return get(request); });
+    handlers.add(Op::List, [this](Request& request) { return list(request); });
+    handlers.add(Op::Call, [this](Request& request) { return call(request); });
+    handlers.add(Op::Stat, [this](Request& request) { return stat(request, false); });
+    handlers.add(Op::Verify, [this](Request& request) -> Outcome {
+        return Blocking{lane::kDisk, [this, request = std::move(request)](Body&) {
+                            return stat(request, true);
+                        }};
+    });
+    // Freeing a large file takes its time, even in memory.
+    handlers.add(Op::Drop, [this](Request& request) -> Outcome {
+        return Blocking{lane::kDisk,
+                        [this, request = std::move(request)](Body&) { return drop(request); }};
+    });
 }
 
 Status Operations::fence(const std::string& key, std::span<const std::uint64_t> owners,
@@ -138,23 +121,24 @@ Status Operations::absent(const std::string& key, std::uint64_t wanted) {
     return other.ok() ? status : other;
 }
 
-Answer Operations::about_key(const Request& request) {
-    Answer answer;
-    if (request.header.op == Op::Drop) {
-        auto message = DropMessage::decode(request.meta);
-        if (!message.ok()) return message.take_status();
-        auto deadline = std::chrono::milliseconds(request.header.deadline_ms);
-        Wait wait(incidents_, "drop", message->key, "", deadline);
-        Status status = drop(*message);
-        wait.ended(status);
-        return status;
-    }
+Answer Operations::drop(const Request& request) {
+    auto message = DropMessage::decode(request.meta);
+    if (!message.ok()) return message.take_status();
+    auto deadline = std::chrono::milliseconds(request.header.deadline_ms);
+    Wait wait(incidents_, "drop", message->key, "", deadline);
+    Status status = drop(*message);
+    wait.ended(status);
+    return status;
+}
+
+Answer Operations::stat(const Request& request, bool verify) {
     auto message = KeyMessage::decode(request.meta);
     if (!message.ok()) return message.take_status();
     ObjectPtr object = store_.find(message->key);
     if (!object) return absent(message->key, message->wanted);
-    if (request.header.op == Op::Verify)
+    if (verify)
         if (Status status = store_.verify(object); !status.ok()) return status;
+    Answer answer;
     answer.meta = ObjectInfo::of(*object).encode();
     return answer;
 }
@@ -198,31 +182,6 @@ Operations::Outcome Operations::call(Request& request) {
             answer.body = HeapSlice{reply, reply->data(), reply->size()};
             return answer;
         }};
-}
-
-Operations::Outcome Operations::probe(Request& request) {
-    auto message = ProbeMessage::decode(request.meta);
-    if (!message.ok()) return Answer(message.take_status());
-    Answer answer;
-    if (message->target.empty()) {
-        auto reply = probes_.answer(std::move(*message));
-        if (!reply.ok()) return Answer(reply.take_status());
-        answer.meta = reply->encode();
-        return answer;
-    }
-    return Blocking{lane::kRelay, [this, message = std::move(*message)](Body& body) -> Answer {
-                        ProbeMessage direct = message;
-                        direct.target.clear();
-                        // Whoever asked us must hear our answer before its own deadline ends.
-                        auto exchange = peers_.ask(
-                            message.target,
-                            {.op = Op::Probe, .meta = direct.encode(), .to_the_dead = true},
-                            body.deadline() * 3 / 4);
-                        if (!exchange.ok()) return exchange.take_status();
-                        Answer relayed;
-                        relayed.meta = exchange->meta();
-                        return relayed;
-                    }};
 }
 
 }  // namespace holdfast

@@ -2,14 +2,46 @@
 
 #include <algorithm>
 
+#include "agent/lanes.hpp"
+#include "rpc/body.hpp"
+
 namespace holdfast {
+
+void ProbeResponder::add_to(Handlers& handlers) {
+    handlers.add(Op::Probe, [this](Request& request) { return handle(request); });
+}
+
+std::variant<Answer, Blocking> ProbeResponder::handle(const Request& request) {
+    auto message = ProbeMessage::decode(request.meta);
+    if (!message.ok()) return Answer(message.take_status());
+    Answer answer;
+    if (message->target.empty()) {
+        auto reply = reply_to(std::move(*message));
+        if (!reply.ok()) return Answer(reply.take_status());
+        answer.meta = reply->encode();
+        return answer;
+    }
+    return Blocking{lane::kRelay, [this, message = std::move(*message)](Body& body) -> Answer {
+                        ProbeMessage direct = message;
+                        direct.target.clear();
+                        // Whoever asked us must hear our answer before its own deadline ends.
+                        auto exchange = peers_.ask(
+                            message.target,
+                            {.op = Op::Probe, .meta = direct.encode(), .to_the_dead = true},
+                            body.deadline() * 3 / 4);
+                        if (!exchange.ok()) return exchange.take_status();
+                        Answer relayed;
+                        relayed.meta = exchange->meta();
+                        return relayed;
+                    }};
+}
 
 void ProbeResponder::set_news(std::string news) {
     std::lock_guard lock(mutex_);
     news_ = std::move(news);
 }
 
-Result<ProbeReply> ProbeResponder::answer(ProbeMessage message) {
+Result<ProbeReply> ProbeResponder::reply_to(ProbeMessage message) {
     if (Status other = placement_.is_wanted(message.wanted); !other.ok()) return other;
     ++probes_;
     ProbeReply reply;

@@ -1,32 +1,40 @@
 // What an agent says of itself when it is probed: which view it has, how long ago its Python loop
-// was seen alive, and news. Thread-safe, never blocks.
+// was seen alive, and news. Thread-safe; asking another for somebody is done in a lane.
 #pragma once
 
 #include <atomic>
 #include <mutex>
 #include <string>
+#include <variant>
 
 #include "base/clock.hpp"
 #include "placement/current_placement.hpp"
+#include "rpc/client.hpp"
 #include "rpc/events.hpp"
+#include "rpc/handlers.hpp"
 #include "store/messages.hpp"
 
 namespace holdfast {
 
 class ProbeResponder {
   public:
-    ProbeResponder(const CurrentPlacement& placement, Events& events)
-        : placement_(placement), events_(events) {}
+    ProbeResponder(const CurrentPlacement& placement, Client& peers, Events& events)
+        : placement_(placement), peers_(peers), events_(events) {}
+
+    void add_to(Handlers& handlers);
 
     void beat() { last_beat_ = Clock::now(); }
     void set_news(std::string news);
 
-    // Tells Python only what it does not know yet.
-    Result<ProbeReply> answer(ProbeMessage message);
     std::uint64_t probes() const { return probes_; }
 
   private:
+    std::variant<Answer, Blocking> handle(const Request& request);
+    // Tells Python only what it does not know yet.
+    Result<ProbeReply> reply_to(ProbeMessage message);
+
     const CurrentPlacement& placement_;
+    Client& peers_;
     Events& events_;
     std::atomic<std::uint64_t> probes_{0};
     std::atomic<TimePoint> last_beat_{Clock::now()};

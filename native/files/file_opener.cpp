@@ -59,6 +59,11 @@ Status FileOpener::publish(const std::string& table) {
     return {};
 }
 
+void FileOpener::add_to(Handlers& handlers) {
+    handlers.add(Op::Open, [this](Request& request) { return handle(request); });
+    handlers.add(Op::Leave, [this](Request& request) { return leave(request); });
+}
+
 std::variant<Answer, Blocking> FileOpener::handle(const Request& request) {
     if (!request.local || !request.header.has(kDescriptor))
         return Answer(

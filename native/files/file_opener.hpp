@@ -30,7 +30,7 @@
 #include "placement/current_placement.hpp"
 #include "rpc/client.hpp"
 #include "rpc/events.hpp"
-#include "rpc/handler.hpp"
+#include "rpc/handlers.hpp"
 #include "rpc/incidents.hpp"
 #include "store/store.hpp"
 
@@ -67,6 +67,7 @@ class FileOpener {
     void set(const TrustSettings& settings);
     // Before requests come: what originals are like is told in a file there from then on.
     Status publish(const std::string& table);
+    void add_to(Handlers& handlers);
     std::variant<Answer, Blocking> handle(const Request& request);
     // A program is about to change a path, or another member says so: answered when it has left
     // the cache of all members that live and answer.

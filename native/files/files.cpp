@@ -55,6 +55,12 @@ Files::Files(Store& store, CurrentPlacement& placement, Incidents& incidents, Po
 
 // ---- requests --------------------------------------------------------------------------------
 
+void Files::add_to(Handlers& handlers) {
+    handlers.add(Op::Read, [this](Request& request) { return read(request); });
+    handlers.add(Op::Attributes, [this](Request& request) { return attributes(request); });
+    handlers.add(Op::Warm, [this](Request& request) { return warm(request); });
+}
+
 std::variant<Answer, Blocking> Files::read(const Request& request) {
     auto order = FileOrder::decode(request.meta);
     if (!order.ok()) return Answer(order.take_status());

@@ -16,7 +16,7 @@
 #include "files/refreshes.hpp"
 #include "placement/current_placement.hpp"
 #include "rpc/client.hpp"
-#include "rpc/handler.hpp"
+#include "rpc/handlers.hpp"
 #include "rpc/incidents.hpp"
 #include "rpc/pool.hpp"
 #include "store/store.hpp"
@@ -44,6 +44,7 @@ class Files {
   public:
     Files(Store& store, CurrentPlacement& placement, Incidents& incidents, Pool& pool);
 
+    void add_to(Handlers& handlers);
     std::variant<Answer, Blocking> read(const Request& request);
     std::variant<Answer, Blocking> attributes(const Request& request);
     // As read, but nothing is sent: for those who fill the cache ahead.

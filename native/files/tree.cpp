@@ -32,6 +32,10 @@ TreeSettings Tree::settings() const {
 
 // ---- requests --------------------------------------------------------------------------------
 
+void Tree::add_to(Handlers& handlers) {
+    handlers.add(Op::Tree, [this](Request& request) { return handle(request); });
+}
+
 std::variant<Answer, Blocking> Tree::handle(const Request& request) {
     auto order = TreeOrder::decode(request.meta);
     if (!order.ok()) return Answer(order.take_status());

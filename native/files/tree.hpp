@@ -30,7 +30,7 @@
 #include "placement/current_placement.hpp"
 #include "rpc/client.hpp"
 #include "rpc/events.hpp"
-#include "rpc/handler.hpp"
+#include "rpc/handlers.hpp"
 #include "store/store.hpp"
 
 namespace holdfast {
@@ -66,6 +66,7 @@ class Tree {
 
     void set(const TreeSettings& settings);
     TreeSettings settings() const;
+    void add_to(Handlers& handlers);
     std::variant<Answer, Blocking> handle(const Request& request);
 
     // May block: what is asked for, from here or from above.
