@@ -210,12 +210,30 @@ def test_a_killed_agent_costs_its_copies_only(
     job.objects.put("four", b"copies", copies=4)
 
 
+def test_another_session_on_the_port_of_a_dead_agent_is_no_refusal(
+    cluster: holdfast.LocalCluster, job: holdfast.Job, tmp_path: Path
+) -> None:
+    key = key_owned(job, 2, 3)
+    job.objects.put(key, b"bytes", copies=2)
+    stranger = _core.Agent(os.urandom(32), f"{tmp_path}/mem", BIG, f"{tmp_path}/disk", BIG)
+    cluster.kill(2)
+    try:
+        stranger.listen(cluster.nodes[2].member.address)
+        stranger.start()
+        listing = job.objects.list()
+        assert listing.missing == ("node-2",)
+        assert [one.key for one in listing] == [key]
+        assert job.objects.get(key) == b"bytes"
+    finally:
+        stranger.stop()
+
+
 def test_fewer_nodes_than_copies_is_said_and_nothing_is_stored(
     cluster: holdfast.LocalCluster, job: holdfast.Job
 ) -> None:
     cluster.kill(1)
     cluster.kill(2)
-    with pytest.raises(errors.NotEnoughNodes, match="2 of 4 live"):
+    with pytest.raises(errors.NotEnoughNodes, match="2 of 4 are alive"):
         job.objects.put("key", b"bytes", copies=3)
     job.objects.put("key", b"bytes", copies=2)
     assert job.objects.get("key") == b"bytes"

@@ -15,7 +15,20 @@ import msgspec
 from .. import _core
 from ..client.connection import Connection
 from ..errors import BadInput, Damaged, Full, HoldfastError, KeyExists, TryAgain
-from .steps import Doubt, Drop, Look, Merge, ObjectSteps, Put, Refresh, Sleep, Step, Steps, Verify
+from .steps import (
+    FAILURES,
+    Doubt,
+    Drop,
+    Look,
+    Merge,
+    ObjectSteps,
+    Put,
+    Refresh,
+    Sleep,
+    Step,
+    Steps,
+    Verify,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -136,7 +149,7 @@ class Objects:
                     after = page[-1].key if page else after
                     if after.startswith(_core.FILE_PREFIX):  # files are not listed: skip them
                         after = _core.FILE_PREFIX + b"\xff"
-            except TryAgain:
+            except FAILURES:
                 routing.avoid(member, time.monotonic())
                 missing.append(member.node)
         listing = Listing(_public(found[key]) for key in sorted(found))

@@ -22,6 +22,7 @@ from ..errors import (
     HoldfastError,
     NotEnoughNodes,
     NotFound,
+    Refused,
     StaleView,
     TryAgain,
     Unavailable,
@@ -30,6 +31,9 @@ from ..membership.view import Member
 
 #: Between two looks for a change of view, in seconds.
 _PAUSE = 0.05
+#: Of a member that does not answer. Another session may have taken the port of one that died: its
+#: agent refuses our job key.
+FAILURES = (TryAgain, Refused)
 #: So many owners are asked again before an object counts as not found.
 _AGAIN = 2
 
@@ -115,7 +119,7 @@ class ObjectSteps:
                     raise Dropped(f"{show(key)} was dropped; a drop is final") from None
                 except NotFound:
                     continue
-                except TryAgain as error:
+                except FAILURES as error:
                     yield from self._blame(member, key, error)
                     missing.append(member.node)
                 except Damaged:
@@ -254,7 +258,7 @@ class ObjectSteps:
             trouble.causes[member.node] = str(trouble.last)
             yield from self._blame(member, trouble.key, trouble.last)
 
-    def _blame(self, member: Member, key: bytes, error: TryAgain) -> Steps:
+    def _blame(self, member: Member, key: bytes, error: HoldfastError) -> Steps:
         self._routing.avoid(member, self._clock())
         yield Doubt(member, key, f"{type(error).__name__}: {error}")
 
