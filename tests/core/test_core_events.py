@@ -146,9 +146,9 @@ def test_what_is_too_long_is_refused_at_once(start: Callable[[int], list[Node]])
     with pytest.raises(errors.BadInput, match="news of"):
         a.core.probe(1, a.address, "", os.urandom(40_000), PATIENCE)
     ring = _core.Ring(["a", "b"], 5)
-    with pytest.raises(errors.BadInput, match=r"1 members .* each has one"):
+    with pytest.raises(errors.BadInput, match=r"1 members .* give one for each"):
         a.core.set_placement(ring, [1], ["tcp:127.0.0.1:1", "tcp:127.0.0.1:2"], 1)
-    with pytest.raises(errors.BadInput, match=r"1 members .* each has one"):
+    with pytest.raises(errors.BadInput, match=r"1 members .* give one for each"):
         a.core.set_placement(ring, [1, 2], ["tcp:127.0.0.1:1"], 1)
 
 

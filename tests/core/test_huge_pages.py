@@ -26,7 +26,7 @@ with holdfast.local_cluster(nodes=2, memory="64 MiB") as cluster, cluster.connec
     for node in cluster.nodes:
         [file] = node.tiers.in_memory()
         assert os.stat(file).st_uid == os.getuid()
-        told = "small pages only: no tmpfs with huge pages" in node.log.read_text()
+        told = "small pages only: cannot mount a tmpfs with huge pages" in node.log.read_text()
         print("large" if file.startswith(node.tiers.memory_dir + "/large/") else "small", told)
 """
 

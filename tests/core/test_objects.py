@@ -154,7 +154,7 @@ def test_keys_may_be_any_bytes(job: holdfast.Job) -> None:
         (5, b"x", {}, errors.BadInput, "str or bytes, not int"),
         ("k", b"x", {"copies": 0}, errors.BadInput, "from 1 to 16"),
         ("k", b"x", {"copies": "2"}, errors.BadInput, "from 1 to 16"),
-        ("k", b"x", {"copies": 5}, errors.NotEnoughNodes, "4 of 4 live"),
+        ("k", b"x", {"copies": 5}, errors.NotEnoughNodes, "4 of 4 are alive"),
         ("k", b"x", {"tier": "tape"}, errors.BadInput, "'memory' or 'disk'"),
     ],
 )

@@ -106,7 +106,7 @@ def test_it_can_be_mounted(place: ReadOnly) -> None:
 @pytest.mark.parametrize("setting", ["memory_dir", "disk_dir"])
 def test_tiers_are_made_elsewhere(place: ReadOnly, setting: str) -> None:
     told = place.holdfast("up", "--nodes", "1", "--set", f"{setting}={place.at}", code=2)
-    assert told.startswith("holdfast: the agent of node-0 did not start: cannot make the tier")
+    assert told.startswith("holdfast: the agent of node-0 did not start: cannot create the tier")
     assert told.endswith(f": Read-only file system; set another {setting}\n")
     assert told.count("\n") == 1
     assert not (place.run / "local").exists()
@@ -132,6 +132,6 @@ def test_nothing_is_mounted_for_a_session_that_became_read_only(place: ReadOnly)
     finally:
         subprocess.run(["umount", place.run], check=True)
     assert told == (
-        f"holdfast: nothing was mounted at {point}: cannot write "
+        f"holdfast: could not mount at {point}: cannot write "
         f"{place.run}/local/node-0.mount-0.log: Read-only file system\n"
     )

@@ -149,7 +149,7 @@ def test_a_run_dir_that_others_can_write_is_refused(tmp_path: Path) -> None:
 def test_a_run_dir_of_another_user_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     os.chown(tmp_path, 65534, 65534)
-    with pytest.raises(errors.Refused, match=r"directory that you own .* set another run_dir"):
+    with pytest.raises(errors.Refused, match=r"directory that you own, .* set another run_dir"):
         sessions.make_private(tmp_path)
 
 

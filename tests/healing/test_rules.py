@@ -176,7 +176,7 @@ def test_rule_5_puts_ride_through_a_death_and_are_acknowledged_by_enough(
             assert len(inside.holders(f"k-{number}")) >= 3
         five.kill(1)
         five.kill(2)
-        with pytest.raises(errors.NotEnoughNodes, match="2 of 5 live"):
+        with pytest.raises(errors.NotEnoughNodes, match="2 of 5 are alive"):
             job.objects.put("too many", b"z", copies=3)
 
 

@@ -95,7 +95,7 @@ def test_an_agent_that_gives_way_says_so_and_the_command_fails() -> None:
         client = AgentClient(sessions.read_key(directory))
         contacts.join(client, [knowing], View([Entry(ahead, 0, State.DEAD)]), 30)
         error = holdfast("up", "--missing", "--nodes", "3", code=5)
-        assert "the agent of node-2 did not start: node-2 has another agent that started" in error
+        assert "the agent of node-2 did not start: another agent of node-2 started later" in error
         assert "run the command again" in error
         end = time.monotonic() + 60
         while "another agent of node-2 started later" not in (
@@ -213,7 +213,7 @@ def test_where_no_session_is_nothing_can_be_missing() -> None:
 def test_the_last_words_of_an_agent_are_repeated_and_none_stays(tmp_path: Path) -> None:
     directory = sessions.directory(config.load().config)
     error = holdfast("up", "--nodes", "3", code=1, **limit_an_agent(tmp_path))
-    assert re.search("the agent of node-. did not start: cannot make the attribute table", error)
+    assert re.search("the agent of node-. did not start: cannot create the attribute table", error)
     assert not directory.exists()
 
 

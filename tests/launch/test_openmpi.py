@@ -89,7 +89,7 @@ def test_two_hosts(place: Path, two_hosts: list[str]) -> None:
 def test_if_one_host_fails_no_agent_stays(place: Path, two_hosts: list[str]) -> None:
     limited = limit_an_agent(place, 'os.uname().nodename == "beta"')
     error = run(*two_hosts, HOLDFAST, "up", code=1, **limited)
-    assert error.count("the agent of beta did not start: cannot make the attribute table") == 1
+    assert error.count("the agent of beta did not start: cannot create the attribute table") == 1
     assert not list(place.glob("*/holdfast-*"))
 
 

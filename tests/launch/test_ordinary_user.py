@@ -99,7 +99,7 @@ def test_where_nothing_can_be_written_no_session_starts(ordinary: Ordinary) -> N
     place = ordinary.home / "read-only"
     place.mkdir(mode=0o500)
     shutil.chown(place, USER)
-    sentence = f"no session can lie in {place}: Permission denied; set another run_dir\n"
+    sentence = f"cannot keep sessions in {place}: Permission denied; set another run_dir\n"
     done = ordinary.run(MAIN, "up", "--nodes", "1", "--set", f"run_dir={place}")
     assert (done.returncode, done.stderr) == (2, f"holdfast: {sentence}")
     done = ordinary.run(IN_READ_ONLY.replace("'read-only'", f"{str(place)!r}"))

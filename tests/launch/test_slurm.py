@@ -171,7 +171,7 @@ def test_if_an_agent_cannot_start_none_stays(
 ) -> None:
     limited = limit_an_agent(tmp_path, 'os.environ.get("SLURMD_NODENAME") == "node3"')
     error = run(job | limited, HOLDFAST, "up", code=1)
-    assert "the agent of node3 did not start: cannot make the attribute table" in error
+    assert "the agent of node3 did not start: cannot create the attribute table" in error
     assert not directory(job).exists()
     assert not slurm.processes()
 
@@ -192,9 +192,9 @@ def test_mistakes(slurm: Slurm, job: dict[str, str]) -> None:
         job, HOLDFAST, "up", "--nodes", "2", code=2
     )
     without = job | {"PATH": str(BIN)}
-    assert "there is no `s" in run(without, HOLDFAST, "up", code=2)
+    assert "is not in PATH" in run(without, HOLDFAST, "up", code=2)
     step = ["srun", "--ntasks=4", "--kill-on-bad-exit=0"]
     assert "run it once, without srun" in run(job, *step, HOLDFAST, "up", code=2)
     here = run(job, HOLDFAST, "up", "--launcher", "local", "--nodes", "1")
-    assert "Found this machine: the launcher 'local' is asked for." in here
+    assert "Found this machine: the launcher 'local' was requested." in here
     run(job, HOLDFAST, "down")

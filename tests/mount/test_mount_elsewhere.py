@@ -49,7 +49,7 @@ def test_they_are_configured_as_the_command_is(
     assert list(control.of_session(alone.directory).values()) == [mount], "it mounted anew"
     (tmp_path / "other").mkdir()
     with pytest.raises(
-        Unavailable, match=r"could not mount on every host; elsewhere: .* is mounted"
+        Unavailable, match=r"could not mount on every host; elsewhere: .* is already mounted"
     ):
         everywhere.mount(load().config, members, str(tmp_path / "mnt"), ["other"])
 

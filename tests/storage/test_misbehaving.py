@@ -185,7 +185,7 @@ def test_many_may_hang_and_others_still_read(backing: Path, show: Show) -> None:
 
 def test_mistakes_are_said(show: Show) -> None:
     storage = show()
-    with pytest.raises(errors.BadInput, match="there is no operation 'write'; give open, read"):
+    with pytest.raises(errors.BadInput, match="there is no operation 'write'; use open, read"):
         storage.fail("file", "write", errno.EIO)
     with pytest.raises(errors.BadInput, match="is not an error number"):
         storage.fail("file", "read", 0)
