@@ -46,13 +46,13 @@ def test_threads_that_cannot_be_started(backing: Path, storage: CountingFS, tmp_
         for name in names:
             assert (view / name).stat().st_size == len(name)
         room_for_no_thread(view)
-        before = threads(view)
         storage.hang("", "open")
         try:
             reading = [pool.submit((view / name).read_text) for name in names]
-            wait_for(lambda: storage.total().opens == before - OTHERS)  # all are busy
+            # All are busy. One that was just ending may have left its stack to another.
+            wait_for(lambda: storage.total().opens == threads(view) - OTHERS)
             assert control.ask(view.control, "ping", within=WITHIN)  # it lives, and says so
-            assert threads(view) == before
+            assert threads(view) < READERS
         finally:
             storage.heal()
         assert [one.result(WITHIN) for one in reading] == names
