@@ -1,13 +1,14 @@
 // The agent of this node, as the mount asks it. Who gets no answer reads the shared file system.
 //
 // Thread-safe. fetch() blocks: for one deadline if the agent is gone or silent, after which it is
-// left alone for a while; longer while the agent lives and only the answer takes its time.
+// left alone for a while (base/backoff.h); longer while the agent lives and only the answer takes
+// its time.
 #pragma once
 
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "base/backoff.h"
 #include "base/fd.hpp"
 #include "files/messages.hpp"
 #include "mount/settings.hpp"
@@ -36,15 +37,10 @@ class Agent {
                                  std::optional<std::uint32_t> part);
     std::optional<Passed> tree(TreeOrder order);
     std::optional<Passed> fetch(Question question, bool names_range = false);
-    bool left_alone();
-    void answered();
-    void failed();
 
     const Settings& settings_;
     Client client_;
-    std::mutex mutex_;
-    TimePoint left_alone_until_{};
-    Duration pause_{};
+    hf_backoff backoff_{};
 };
 
 }  // namespace holdfast::mount

@@ -11,6 +11,7 @@
 #include <mutex>
 
 #include "base/clock.hpp"
+#include "base/single_flight.hpp"
 
 namespace holdfast::mount {
 
@@ -26,39 +27,22 @@ class Cache {
     // kept. Nor is anything kept that was fetched while drop() was called.
     template <typename Fetch>
     Pointer get(const Key& key, Fetch fetch) {
-        std::shared_ptr<Slot> slot;
-        {
-            std::lock_guard lock(mutex_);
-            auto& there = slots_[key];
-            if (!there) {
-                there = std::make_shared<Slot>();
-                there->place = order_.insert(order_.end(), key);
-            }
-            order_.splice(order_.end(), order_, there->place);
-            there->used = Clock::now();
-            slot = there;
+        for (;;) {
+            std::unique_lock lock(mutex_);
+            if (auto there = slots_.find(key); there != slots_.end()) return use(there->second);
+            auto flight = flights_.board(key);
+            lock.unlock();
+            if (flight.leads()) return fetch_and_keep(key, fetch, flight);
+            flight.wait();
+            // Why it failed, only who fetched it knows: everybody else tries for itself.
+            if (flight.value()) return *flight.value();
         }
-        std::lock_guard fetching(slot->mutex);
-        if (slot->value) return slot->value;
-        std::uint64_t weight = 1;
-        Pointer value = fetch(weight);
-        std::lock_guard lock(mutex_);
-        auto there = slots_.find(key);
-        if (there == slots_.end() || there->second != slot) return value;  // dropped meanwhile
-        if (!value) {
-            remove(there);
-        } else {
-            slot->value = value;
-            slot->weight = weight;
-            used_ += weight;
-            shrink(slot);
-        }
-        return value;
     }
 
     void drop(const Key& key) {
         std::lock_guard lock(mutex_);
         if (auto there = slots_.find(key); there != slots_.end()) remove(there);
+        flights_.forget(key);
     }
 
     // Lets go of what nobody used lately.
@@ -66,37 +50,57 @@ class Cache {
         std::lock_guard lock(mutex_);
         while (!order_.empty()) {
             auto oldest = slots_.find(order_.front());
-            if (now - oldest->second->used < idle_) return;
+            if (now - oldest->second.used < idle_) return;
             remove(oldest);
         }
     }
 
   private:
+    using Flights = SingleFlight<Key, Pointer>;
     struct Slot {
-        std::mutex mutex;  // held while it is fetched
         Pointer value;
-        std::uint64_t weight = 0;
+        std::uint64_t weight;
         TimePoint used;
         typename std::list<Key>::iterator place;
     };
-    using Slots = std::map<Key, std::shared_ptr<Slot>>;
+    using Slots = std::map<Key, Slot>;
 
+    template <typename Fetch>
+    Pointer fetch_and_keep(const Key& key, Fetch& fetch, typename Flights::Ticket& flight) {
+        std::uint64_t weight = 1;
+        Pointer value = fetch(weight);
+        if (!value) return value;
+        // It is kept before the flight ends, and both at once, so that nobody fetches it again.
+        std::lock_guard lock(mutex_);
+        if (flight.is_current()) {
+            auto place = order_.insert(order_.end(), key);
+            slots_.emplace(key, Slot{value, weight, Clock::now(), place});
+            used_ += weight;
+            shrink();
+        }
+        return flight.land(std::move(value));
+    }
+
+    // With the lock held.
+    Pointer use(Slot& slot) {
+        order_.splice(order_.end(), order_, slot.place);
+        slot.used = Clock::now();
+        return slot.value;
+    }
     void remove(typename Slots::iterator at) {
-        used_ -= at->second->weight;
-        order_.erase(at->second->place);
+        used_ -= at->second.weight;
+        order_.erase(at->second.place);
         slots_.erase(at);
     }
-    void shrink(const std::shared_ptr<Slot>& newest) {
-        while (used_ > room_) {
-            auto oldest = slots_.find(order_.front());
-            if (oldest->second == newest) return;
-            remove(oldest);
-        }
+    // The newest stays, whatever it weighs.
+    void shrink() {
+        while (used_ > room_ && order_.size() > 1) remove(slots_.find(order_.front()));
     }
 
     const std::uint64_t room_;
     const Duration idle_;
     std::mutex mutex_;
+    Flights flights_;
     Slots slots_;
     std::list<Key> order_;  // the one that was used last is the last
     std::uint64_t used_ = 0;

@@ -99,7 +99,7 @@ NodePtr Nodes::tell(const Node& above, Seen seen) {
         node->target = std::move(seen.target);
         node->attributes_ = seen.attributes;
         node->young =
-            !S_ISDIR(seen.attributes.mode) && !settled(seen.attributes, settings_.settled_ns);
+            !S_ISDIR(seen.attributes.mode) && !settled(seen.attributes, settings_.order.settled_ns);
         by_number_[node->number] = node;
         current = node;
     } else {

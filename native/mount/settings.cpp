@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <charconv>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -20,6 +21,23 @@ Duration milliseconds(const std::string& text) {
     return std::chrono::milliseconds(std::strtoull(text.c_str(), nullptr, 10));
 }
 
+// The template of an order, in hexadecimal.
+Status take_order(Settings& settings, const std::string& hex) {
+    Status wrong(Code::BadInput, "the order " + hex + " is none");
+    if (hex.size() % 2 != 0) return wrong;
+    std::string bytes(hex.size() / 2, '\0');
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+        const char* digits = hex.data() + 2 * i;
+        unsigned char byte = 0;
+        if (std::from_chars(digits, digits + 2, byte, 16).ptr != digits + 2) return wrong;
+        bytes[i] = static_cast<char>(byte);
+    }
+    auto order = FileOrder::decode_template(bytes);
+    if (!order.ok()) return wrong;
+    settings.order = std::move(*order);
+    return {};
+}
+
 Status set(Settings& settings, const std::string& name, const std::string& value) {
     auto number = std::strtoull(value.c_str(), nullptr, 10);
     if (name == "point")
@@ -32,14 +50,10 @@ Status set(Settings& settings, const std::string& name, const std::string& value
         settings.roots.push_back({value, resolved(value), name == "spread"});
     else if (name == "deadline_ms")
         settings.deadline = milliseconds(value);
-    else if (name == "settled_ns")
-        settings.settled_ns = number;
+    else if (name == "order")
+        return take_order(settings, value);
     else if (name == "parts_above")
         settings.parts_above = number;
-    else if (name == "file_largest")
-        settings.file_largest = number;
-    else if (name == "file_tier")
-        settings.tier = value == "memory" ? Tier::Memory : Tier::Disk;
     else if (name == "ttl_ms")
         settings.ttl = milliseconds(value);
     else

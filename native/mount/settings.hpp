@@ -8,7 +8,7 @@
 
 #include "base/clock.hpp"
 #include "base/status.hpp"
-#include "store/object.hpp"
+#include "files/messages.hpp"
 
 namespace holdfast::mount {
 
@@ -38,10 +38,8 @@ struct Settings {
     std::string agent;    // the address of the node's agent; empty: none
     std::vector<Root> roots;
     Duration deadline = std::chrono::seconds(2);
-    std::uint64_t settled_ns = 0;
+    FileOrder order;  // of files, without root and path; of its settled_ns also for trees
     std::uint64_t parts_above = 32 << 20;  // larger files of broadcast roots are read in parts
-    std::uint64_t file_largest = 0;        // of spread roots; 0: the agent decides
-    Tier tier = Tier::Disk;                // of spread roots
     Duration ttl{};                        // what is known is looked at again after this; 0: never
 
     // The innermost root at or above a path; null if it lies below none.

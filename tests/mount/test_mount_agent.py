@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
+import select
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -283,6 +287,69 @@ def test_sizes_around_every_limit(
         assert view.counters()["files_from_storage"] == 0
     assert storage.opens(HOST) == {}
     assert set(storage.opens().values()) == {1}
+
+
+class Exchange(threading.Thread):
+    """Between an agent and its clients: whatever file it passes to them, they get another."""
+
+    def __init__(self, agent: Path, instead: Path) -> None:
+        super().__init__()
+        self.agent, self.aside, self.instead = agent, agent.with_name("aside"), instead
+        self.listener = socket.socket(socket.AF_UNIX)
+
+    def __enter__(self) -> None:
+        self.agent.rename(self.aside)
+        self.listener.bind(str(self.agent))
+        self.listener.listen()
+        self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.join(WITHIN)
+        self.listener.close()
+        self.agent.unlink()
+        self.aside.rename(self.agent)
+
+    def run(self) -> None:
+        peers: dict[socket.socket, socket.socket] = {}
+        with contextlib.suppress(OSError):  # nobody can be accepted when the test is over
+            while True:
+                for one in select.select([self.listener, *peers], [], [])[0]:
+                    if one is self.listener:
+                        client = self.listener.accept()[0]
+                        agent = socket.socket(socket.AF_UNIX)
+                        agent.connect(str(self.aside))
+                        peers |= {client: agent, agent: client}
+                    elif one in peers and not self.carry(one, peers[one]):
+                        for end in (one, peers[one]):
+                            del peers[end]
+                            end.close()
+        for one in peers:
+            one.close()
+
+    def carry(self, one: socket.socket, to: socket.socket) -> bool:
+        try:
+            said, files, _, _ = socket.recv_fds(one, 1 << 16, 1)
+            with self.instead.open("rb") as other:
+                socket.send_fds(to, [said], [other.fileno()] if files else [])
+        except OSError:
+            return False
+        for file in files:
+            os.close(file)
+        return bool(said)
+
+
+@pytest.mark.parametrize("size", [1000, 999, 1001])
+def test_a_copy_of_another_size_is_not_believed(
+    alone: holdfast.LocalCluster, root: Path, tmp_path: Path, size: int
+) -> None:
+    (root / "new").write_bytes(b"true" * 250)
+    false = tmp_path / "false"
+    false.write_bytes((b"false" * 250)[:size])
+    agent = Path(alone.nodes[0].member.socket.removeprefix("unix:"))
+    with Exchange(agent, false), through(alone, tmp_path / "mnt", root) as view:
+        read = (view / "new").read_bytes()
+        assert read == (false if size == 1000 else root / "new").read_bytes()
 
 
 def test_what_is_large_is_what_the_agents_were_told(

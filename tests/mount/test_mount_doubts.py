@@ -14,11 +14,14 @@ import pytest
 from mounted import View, bare
 from support.patience import WITHIN, wait_for
 
+from holdfast import _core
 from holdfast.testing.countfs import CountingFS
 
 OLD, NEW = b"old " * 25, b"new " * 25
 #: The default of `file_settled`, as the program is told it.
-SETTLED = "settled_ns=60000000000"
+SETTLED = "order=" + (
+    _core.FileOrder(b"", b"", tier=_core.Tier.DISK, settled_ns=60 * 10**9).template.hex()
+)
 
 
 @pytest.fixture

@@ -173,7 +173,15 @@ def test_what_is_mounted_in_a_sessions_directory_is_not_removed(root: Path, tmp_
     directory = tmp_path / "session"
     (directory / "data").mkdir(parents=True)
     config = load().config
-    session = sessions.Session("session", 0.0, 100, 1, 0.0, "local", sessions.Home(config, ()))
+    session = sessions.Session(
+        name="session",
+        created=0.0,
+        virtual_nodes=100,
+        tree_largest=1,
+        tree_ttl=0.0,
+        launcher="local",
+        home=sessions.Home(config, ()),
+    )
     sessions.make(directory, session, b"k" * 32)
     subprocess.run(["mount", "--bind", root, directory / "data"], check=True)
     try:

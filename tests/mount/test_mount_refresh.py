@@ -99,7 +99,7 @@ def test_the_agent_goes_on_while_a_mount_is_stuck(
             refreshed = pool.submit(job.files(storage.at).refresh)
             time.sleep(0.2)  # so that the agent has heard of it: it answers in that order
             answer = connection.client.call(
-                member.socket, "agent", "view", msgspec.msgpack.encode(ViewRequest()), WITHIN
+                member.socket, "membership", "view", msgspec.msgpack.encode(ViewRequest()), WITHIN
             )
             assert msgspec.msgpack.decode(answer, type=ViewReply).entries
             answered = not refreshed.done()

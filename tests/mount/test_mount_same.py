@@ -9,6 +9,7 @@ import os
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from mounted import View, bare, map_shared
+from support.commands import execute
 from support.patience import WITHIN
 
 from holdfast.session import mounts
@@ -220,6 +222,26 @@ def test_modes_count_and_nobody_else_looks_in(tmp_path: Path) -> None:
             assert "Permission denied" in try_it(*nobody, "ls", view.point)
             assert try_it(*plain, "cat", view / "file") == "content"
             assert "Permission denied" in try_it(*plain, "cat", view / "secret")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="taking another user's place needs root")
+def test_nobody_else_is_obeyed() -> None:
+    code = """
+import os, sys
+from pathlib import Path
+from holdfast.files.mount import control
+os.setuid(int(sys.argv[2]))
+try: print(control.ask(Path(sys.argv[1]), "ping", within=60))
+except (BrokenPipeError, ConnectionResetError): print("refused")
+"""
+    with tempfile.TemporaryDirectory(dir="/tmp") as open_to_all:
+        work = Path(open_to_all)
+        work.chmod(0o755)
+        (work / "root").mkdir()
+        with bare(work / "root", work) as view:
+            view.control.chmod(0o666)  # even where the modes let them in
+            for user, said in (os.getuid(), "[b'well']\n"), (65534, "refused\n"):
+                assert execute(sys.executable, "-c", code, view.control, user) == said
 
 
 def test_long_paths(tmp_path: Path) -> None:

@@ -61,8 +61,23 @@ TEST_CASE("what a mount is told, and what it refuses") {
                                                {"point=/sw/mnt", "broadcast=/sw"},
                                                {"point=/sw", "broadcast=/sw/env"},
                                                {"point=/mnt", "broadcast=/sw", "colour=blue"},
-                                               {"point=/mnt", "broadcast=/sw", "colour"}})
+                                               {"point=/mnt", "broadcast=/sw", "colour"},
+                                               {"point=/mnt", "broadcast=/sw", "order="},
+                                               {"point=/mnt", "broadcast=/sw", "order=0"},
+                                               {"point=/mnt", "broadcast=/sw", "order=zz"}})
         CHECK(parse(wrong).status().code() == Code::BadInput);
+}
+
+TEST_CASE("a mount orders files as it is told") {
+    std::string hex;
+    FileOrder order{.tier = Tier::Disk, .copies = 2, .largest = 5, .settled_ns = 255};
+    for (unsigned char byte : order.encode_template()) {
+        constexpr char kDigits[] = "0123456789abcdef";
+        hex += {kDigits[byte / 16], kDigits[byte % 16]};
+    }
+    auto settings = parse({"point=/mnt", "broadcast=/sw", "order=" + hex});
+    REQUIRE(settings.ok());
+    CHECK(settings->order.encode() == order.encode());
 }
 
 TEST_CASE("a number stands for one version, and is never used again") {
