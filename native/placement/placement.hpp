@@ -1,5 +1,6 @@
-// Where objects belong in one view: a ring, the members that stand on it, and ourselves.
-// Immutable once it is shared, so thread-safe; never blocks.
+// Where objects belong in one view: a ring, and the members that stand on it. It knows nothing of
+// who looks at it, so that all members of a view can share one. Immutable once it is shared, so
+// thread-safe; never blocks.
 #pragma once
 
 #include <algorithm>
@@ -34,13 +35,24 @@ struct Placement {
     std::vector<std::uint64_t> numbers;  // of the member on each of ring.nodes()
     std::vector<std::string> addresses;  // of the same
     std::uint64_t identity = 0;          // of the view
-    std::uint64_t self = 0;              // our own number; 0: nobody
     Trees trees = {};
     // The ring with the nodes on it whose members were lost, if there are any.
     std::optional<Ring> with_lost = {};
 
+    // `racks` are of the same nodes; without any, all share one.
+    static std::shared_ptr<const Placement> make(Ring ring, std::vector<std::uint64_t> numbers,
+                                                 std::vector<std::string> addresses,
+                                                 std::uint64_t identity,
+                                                 std::vector<std::string> racks = {},
+                                                 std::optional<Ring> with_lost = std::nullopt) {
+        racks.resize(numbers.size());
+        return std::make_shared<const Placement>(Placement{std::move(ring), std::move(numbers),
+                                                           std::move(addresses), identity,
+                                                           Trees(racks), std::move(with_lost)});
+    }
+
     bool same_owners(const Placement& other) const {
-        return self == other.self && numbers == other.numbers && ring == other.ring;
+        return numbers == other.numbers && ring == other.ring;
     }
     // Fewer if there are fewer, and never more than kMaxCopies.
     Owners owners(std::string_view key, std::size_t copies) const {

@@ -1,3 +1,6 @@
+#include "placement/placement.hpp"
+
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -14,6 +17,7 @@
 
 namespace nb = nanobind;
 using namespace nb::literals;
+using holdfast::Placement;
 using holdfast::Ring;
 using holdfast::Trees;
 
@@ -80,6 +84,45 @@ void bind_placement(nb::module_& module) {
             "key"_a, "count"_a = 1,
             nb::sig("def owners(self, key: bytes, count: int = 1) -> list[str]"),
             "The first `count` distinct nodes for `key`, fewer if there are fewer.");
+
+    nb::class_<SharedPlacement>(
+        module, "Placement",
+        "Where objects belong in one view, for whoever is part of it. "
+        "Immutable.\n\n"
+        "numbers[i] is the member on ring.nodes[i], addresses[i] is where it "
+        "lives and racks[i]\nits rack; without racks all share one. `with_lost` "
+        "is the ring with the nodes on it whose\nmembers were lost, if any.")
+        .def(
+            "__init__",
+            [](SharedPlacement* self, const Ring& ring, std::vector<std::uint64_t> numbers,
+               std::vector<std::string> addresses, std::uint64_t identity,
+               std::vector<std::string> racks, std::optional<Ring> with_lost) {
+                if (racks.empty()) racks.resize(numbers.size());
+                for (std::size_t count : {numbers.size(), addresses.size(), racks.size()})
+                    if (count != ring.nodes().size())
+                        raise(holdfast::Status(holdfast::Code::BadInput,
+                                               std::to_string(count) + " members for the " +
+                                                   std::to_string(ring.nodes().size()) +
+                                                   " nodes of the ring; give one for each"));
+                new (self) SharedPlacement{Placement::make(ring, std::move(numbers),
+                                                           std::move(addresses), identity,
+                                                           std::move(racks), std::move(with_lost))};
+            },
+            "ring"_a, "numbers"_a, "addresses"_a, "identity"_a,
+            "racks"_a = std::vector<std::string>(), "with_lost"_a = nb::none(),
+            nb::sig("def __init__(self, ring: Ring, numbers: collections.abc.Sequence[int], "
+                    "addresses: collections.abc.Sequence[str], identity: int, racks: "
+                    "collections.abc.Sequence[str] = (), with_lost: Ring | None = None) -> None"))
+        .def_prop_ro(
+            "ring", [](const SharedPlacement& self) { return &self.placement->ring; },
+            nb::rv_policy::reference_internal, "Of those who live.")
+        .def(
+            "owners",
+            [](const SharedPlacement& self, const nb::bytes& key, std::size_t copies) {
+                auto owners = self.placement->owners(as_view(key), copies);
+                return std::vector<std::uint64_t>(owners.begin(), owners.end());
+            },
+            "key"_a, "copies"_a, "The numbers of the owners of `key`, fewer if there are fewer.");
 
     nb::class_<TreesOfRing>(module, "Trees", "holdfast.placement.tree.Trees at full speed.")
         .def(

@@ -21,7 +21,8 @@ void bind_survey(nb::module_& module, nb::class_<Agent>& agent) {
         .def_ro("size", &Held::size)
         .def_ro("crc32c", &Held::crc)
         .def_ro("tier", &Held::tier)
-        .def_ro("copies", &Held::copies);
+        .def_ro("copies", &Held::copies)
+        .def_ro("has_source", &Held::has_source);
 
     agent
         .def(
@@ -65,6 +66,16 @@ void bind_survey(nb::module_& module, nb::class_<Agent>& agent) {
             },
             "key"_a, "size"_a, "crc"_a,
             "Remove exactly that object if we do not own it and nobody has pinned it.")
+        .def(
+            "raise_copies",
+            [](Agent& self, const nb::bytes& key, std::uint64_t size, std::uint32_t crc,
+               std::uint16_t copies) {
+                ObjectPtr object = self.store().peek(as_string(key));
+                if (object && object->size == size && object->crc == crc)
+                    self.store().raise_copies(object, copies);
+            },
+            "key"_a, "size"_a, "crc"_a, "copies"_a,
+            "Want so many copies of exactly that object, or more, if it is here.")
         .def(
             "has_room",
             [](Agent& self, Tier tier, std::uint64_t size) {

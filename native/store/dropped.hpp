@@ -1,7 +1,7 @@
 // Keys that were dropped, for as long as the job lives (rule 9), in a form that agents can compare
 // and merge: 256 buckets by the top byte of the key's hash. Those that say of a path that it left
-// the cache go when others say as much (files/excluded.hpp). Not thread-safe: the store's lock
-// guards it. No I/O.
+// the cache go when others say as much (files/invalidated_paths.hpp). Not thread-safe.
+// No I/O.
 #pragma once
 
 #include <array>

@@ -148,6 +148,26 @@ Result<CallMessage> CallMessage::decode(const std::string& meta) {
     return message;
 }
 
+std::string WaitMessage::encode() const {
+    return MetaWriter()
+        .text(service)
+        .text(method)
+        .number(static_cast<std::uint32_t>(within.count()))
+        .text(message)
+        .take();
+}
+
+Result<WaitMessage> WaitMessage::decode(const std::string& meta) {
+    MetaReader reader(meta);
+    WaitMessage message;
+    message.service = reader.text();
+    message.method = reader.text();
+    message.within = std::chrono::milliseconds(reader.number<std::uint32_t>());
+    message.message = reader.text();
+    if (!reader.whole()) return incomplete("wait");
+    return message;
+}
+
 std::string ProbeMessage::encode() const {
     return MetaWriter()
         .number(sender)

@@ -1,6 +1,7 @@
 // What requests and replies carry in their meta, written and read in one place.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -56,6 +57,14 @@ struct CallMessage {
     std::string service, method;
     std::string encode() const;
     static Result<CallMessage> decode(const std::string& meta);
+};
+
+// The same with its message, to be answered within so long.
+struct WaitMessage {
+    std::string service, method, message;
+    std::chrono::milliseconds within{};
+    std::string encode() const;
+    static Result<WaitMessage> decode(const std::string& meta);
 };
 
 // A sign of life is asked for, and news of members are told (in a form that only Python reads).

@@ -11,11 +11,6 @@ namespace {
 
 constexpr const char* kTierNames[kTiers] = {"memory", "disk"};
 
-Status was_dropped(const std::string& key) {
-    return Status(Code::KeyExists,
-                  "'" + key + "' was dropped; a key is written once, choose another");
-}
-
 Result<Tier> in(Tier tier, Status reserved) {
     if (!reserved.ok()) return reserved;
     return tier;
@@ -25,11 +20,6 @@ Status held_open() {
     return Status(Code::Full,
                   "the files that programs hold open leave no memory; close some or start "
                   "with a larger capacity");
-}
-
-Status taken(const std::string& key) {
-    return Status(Code::KeyExists,
-                  "'" + key + "' has other contents; a key is written once, choose another");
 }
 
 }  // namespace
@@ -50,14 +40,19 @@ Store::~Store() = default;
 
 // ---- room ------------------------------------------------------------------------------------
 
-bool Store::is_free(const TierState& state, std::uint64_t footprint) {
+std::uint64_t Store::occupied(Tier which) {
+    return tier(which).occupied + (which == Tier::Memory ? index_.lost_bytes() : 0);
+}
+
+bool Store::is_free(Tier which, std::uint64_t footprint) {
+    auto& state = tier(which);
     return footprint <= state.capacity &&
-           state.occupied + state.reserved <= state.capacity - footprint;
+           occupied(which) + state.reserved <= state.capacity - footprint;
 }
 
 Status Store::full(Tier which, std::uint64_t footprint) {
     auto& state = tier(which);
-    std::uint64_t stays = state.occupied + state.reserved - state.evictor.bytes() - state.leaving;
+    std::uint64_t stays = occupied(which) + state.reserved - state.evictor.bytes() - state.leaving;
     if (footprint <= state.capacity && stays <= state.capacity - footprint) return {};
     return Status(Code::Full, std::string("the ") + kTierNames[static_cast<std::size_t>(which)] +
                                   " tier has " +
@@ -71,7 +66,7 @@ Status Store::reserve(Tier which, std::uint64_t footprint) {
     auto& state = tier(which);
     std::unique_lock lock(mutex_);
     for (;;) {
-        if (is_free(state, footprint)) {
+        if (is_free(which, footprint)) {
             state.reserved += footprint;
             return {};
         }
@@ -82,11 +77,10 @@ Status Store::reserve(Tier which, std::uint64_t footprint) {
             room_.wait(lock);
             continue;
         }
-        auto slot = index_.find(*victim);
-        ObjectPtr object = slot->second;
+        ObjectPtr object = index_.find(*victim);
         ++counters_.evicted;
-        unlink(slot);
-        survey_.let_go(Held::of(*object));
+        index_.evict(object);
+        left(*object);
         lock.unlock();
         fault_point(Stage::Evict);
         remove_file(*object);
@@ -134,7 +128,7 @@ Result<Tier> Store::reserve_for_file(Tier wanted, std::uint64_t footprint) {
 Status Store::reserve_free(Tier which, std::uint64_t footprint) {
     auto& state = tier(which);
     std::lock_guard lock(mutex_);
-    if (!is_free(state, footprint)) return Status(Code::Full, "it would have to evict");
+    if (!is_free(which, footprint)) return Status(Code::Full, "it would have to evict");
     state.reserved += footprint;
     return {};
 }
@@ -183,15 +177,9 @@ Result<Writer> Store::create(NewObject wanted) {
     ObjectPtr existing;
     {
         std::lock_guard lock(mutex_);
-        if (dropped_.contains(object->key)) return was_dropped(object->key);
-        auto [slot, added] = index_.try_emplace(object->key);
-        if (!added) {
-            existing = slot->second;
-            if (!existing)
-                return Status(Code::Busy, "another request is writing '" + object->key +
-                                              "' right now; try again");
-            if (existing->size != object->size) return taken(object->key);
-        }
+        auto reserved = index_.reserve(object->key, object->size);
+        if (!reserved.ok()) return reserved.take_status();
+        existing = std::move(*reserved);
     }
     if (existing) {
         Writer writer(this, object);
@@ -199,7 +187,7 @@ Result<Writer> Store::create(NewObject wanted) {
         if (!existing->in_heap) {
             auto file = open_file(existing);
             if (!file.ok() && file.status().code() == Code::Dropped)
-                return was_dropped(object->key);
+                return ObjectIndex::was_dropped(object->key);
             if (!file.ok() && file.status().code() != Code::Busy)
                 return Status(Code::Damaged, "the copy of '" + object->key +
                                                  "' on this node was lost; put it again");
@@ -213,7 +201,7 @@ Result<Writer> Store::create(NewObject wanted) {
     if (!found.ok()) {
         ++counters_.refused_full;
         std::lock_guard lock(mutex_);
-        index_.erase(object->key);
+        index_.abandon(object->key);
         return found.take_status();
     }
     object->tier = *found;
@@ -239,10 +227,10 @@ Result<Writer> Store::create(NewObject wanted) {
 
 Status Store::publish(const std::shared_ptr<Object>& object) {
     std::lock_guard lock(mutex_);
-    if (dropped_.contains(object->key)) return was_dropped(object->key);
     auto& state = tier(object->tier);
     if (state.condemned)
         return Status(Code::Busy, "the disk under '" + object->key + "' has failed; try again");
+    if (Status status = index_.publish(object); !status.ok()) return status;
     state.reserved -= object->footprint();
     state.occupied += object->footprint();
     state.bytes += object->size;
@@ -250,10 +238,7 @@ Status Store::publish(const std::shared_ptr<Object>& object) {
     state.files += object->has_source;
     state.file_bytes += object->has_source ? object->size : 0;
     ++counters_.stored;
-    index_.at(object->key) = object;
     if (object->has_source) state.evictor.insert(object->key, object->footprint());
-    forget_loss(object->key);
-    survey_.added(object);
     return {};
 }
 
@@ -261,34 +246,27 @@ void Store::abandon(const Object& object, const std::string& temporary) {
     if (!temporary.empty()) tier(object.tier).directory.remove(temporary);
     std::lock_guard lock(mutex_);
     tier(object.tier).reserved -= object.footprint();
-    index_.erase(object.key);
+    index_.abandon(object.key);
 }
 
 // ---- reading ---------------------------------------------------------------------------------
 
 ObjectPtr Store::find(const std::string& key) {
     std::lock_guard lock(mutex_);
-    auto slot = index_.find(key);
-    if (slot == index_.end() || !slot->second) return nullptr;
-    const ObjectPtr& object = slot->second;
-    if (object->has_source) tier(object->tier).evictor.touch(key);
+    ObjectPtr object = index_.find(key);
+    if (object && object->has_source) tier(object->tier).evictor.touch(key);
     return object;
 }
 
 ObjectPtr Store::peek(const std::string& key) {
     std::lock_guard lock(mutex_);
-    auto slot = index_.find(key);
-    return slot == index_.end() ? nullptr : slot->second;
+    return index_.find(key);
 }
 
 std::vector<ObjectPtr> Store::list(const std::string& prefix, const std::string& after,
                                    std::size_t most) {
-    std::vector<ObjectPtr> found;
     std::lock_guard lock(mutex_);
-    auto slot = after < prefix ? index_.lower_bound(prefix) : index_.upper_bound(after);
-    for (; slot != index_.end() && slot->first.starts_with(prefix) && found.size() < most; ++slot)
-        if (slot->second) found.push_back(slot->second);
-    return found;
+    return index_.list(prefix, after, most);
 }
 
 Usage Store::usage(Tier which) {
@@ -297,7 +275,7 @@ Usage Store::usage(Tier which) {
     bool condemned = state.condemned;
     return {state.objects,
             state.bytes,
-            state.occupied,
+            occupied(which),
             state.reserved,
             condemned ? 0 : state.capacity,
             state.files,

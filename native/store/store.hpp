@@ -1,4 +1,5 @@
-// The store of one node: an index of objects in two tiers with hard capacities.
+// The store of one node: the objects of an index, in two tiers with hard capacities. What the index
+// knows and decides is in object_index.hpp; here are its lock, the files and the room for them.
 //
 // Thread-safe. find(), absent(), list() and usage() take a short lock and do no I/O; drop()
 // and bury() unlink files, which may block; create() and Writer write files; verify() reads them.
@@ -21,17 +22,14 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "base/clock.hpp"
 #include "rpc/incidents.hpp"
 #include "store/directory.hpp"
-#include "store/dropped.hpp"
 #include "store/eviction.hpp"
-#include "store/object.hpp"
-#include "store/survey.hpp"
+#include "store/object_index.hpp"
 #include "store/writer.hpp"
 
 namespace holdfast {
@@ -106,31 +104,21 @@ class Store {
     std::vector<ObjectPtr> list(const std::string& prefix, const std::string& after,
                                 std::size_t most);
 
-    // Rule 8, under the placement given last (survey.hpp says more, also of ghosts); the first
-    // calls after a change of it take a while.
-    void place(PlacementPtr placement);
-    // For each co-owner: how many objects we both own and hold here, and their digest.
+    // Rule 8, under the placement given last, as in ObjectIndex; the first calls after a change of
+    // it take a while.
+    void place(PlacementPtr placement, std::uint64_t self);
     std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> survey();
-    // Objects that we own first and that want more copies than there are nodes.
     std::uint64_t short_of_nodes();
     std::array<std::uint64_t, Survey::kBuckets> buckets_with(std::uint64_t peer);
-    // Whole buckets, in their order: one at least, and no more than fit an answer.
+    // As HeldList::take().
     std::vector<Held> held_with(std::uint64_t peer, const std::vector<std::uint32_t>& buckets);
     std::vector<Held> strays(std::size_t most, const std::string& after);
-    // Also what was evicted and still counts.
     std::optional<Held> held(const std::string& key);
-    // An object that has a source and finds no room here: it counts as evicted.
     void let_go(const Held& held);
-    // Somebody asked for an object that is not here; if it counted as evicted, it no longer does.
     void missed(const std::string& key);
-    // Removes exactly that object, without a tombstone, if we do not own it.
     bool trim(const std::string& key, std::uint64_t size, std::uint32_t crc);
-    // Another version of exactly that object won its key: it lies under the other key from now on,
-    // and so it does if that was there before. What has a source is given up instead. False if it
-    // is no longer that object, or if the other key is being written at this moment.
     bool move_aside(const std::string& key, std::uint64_t size, std::uint32_t crc,
                     const std::string& aside);
-    // Gives the object as it is then; null if it is no longer here.
     ObjectPtr raise_copies(const ObjectPtr& object, std::uint16_t copies);
 
     // For files that are no objects (files/single_use.hpp): room, in memory or else on the disk,
@@ -160,7 +148,6 @@ class Store {
 
   private:
     friend class Writer;
-    using Index = std::map<std::string, ObjectPtr>;  // null while it is being written
     struct TierState {
         TierState(TierDirectory place, std::uint64_t most)
             : directory(std::move(place)), capacity(most) {}
@@ -169,7 +156,7 @@ class Store {
         std::atomic<bool> condemned{false};  // nothing is written there any more
         int failures = 0;                    // of reads
         std::uint64_t objects = 0, bytes = 0, files = 0, file_bytes = 0;
-        // Footprints: of what is stored, of what is on its way in or out, and of the latter alone.
+        // Footprints: of objects, of what is on its way in or out, and of the latter alone.
         std::uint64_t occupied = 0, reserved = 0, leaving = 0;
         Evictor evictor;  // of what is stored and has a source
         int write_failures = 0;
@@ -190,31 +177,27 @@ class Store {
     // if a reservation finds no room beside that; it is given back then.
     Status really_free(Tier which, std::uint64_t footprint);
     // With the lock held: whether so much is free; Full if it is not even after evictions.
-    static bool is_free(const TierState& state, std::uint64_t footprint);
+    bool is_free(Tier which, std::uint64_t footprint);
     Status full(Tier which, std::uint64_t footprint);
     Status publish(const std::shared_ptr<Object>& object);
     void abandon(const Object& object, const std::string& temporary);
-    // Takes an object out of the index; its room stays reserved until its file is removed.
-    void unlink(Index::iterator slot);
+    // With the lock held: of objects, and of keys that are remembered in their place.
+    std::uint64_t occupied(Tier which);
+    // An object has left the index, with the lock held; its room stays reserved until its file is
+    // removed.
+    void left(const Object& object);
     void remove_file(const Object& object);
     void finish_survey();
     bool lose(const ObjectPtr& object, const std::string& why);  // false if it is not here
-    // With the lock held.
-    Status absence(const std::string& key) const;
-    void remember_loss(const std::string& key);
-    void forget_loss(const std::string& key);
     void note(event::Incident::Kind kind, Tier which, const std::string& key, std::string why);
 
     std::mutex mutex_;
     std::condition_variable room_;  // something has left
     std::array<std::unique_ptr<TierState>, kTiers> tiers_;
-    Index index_;
-    DroppedKeys dropped_;
+    ObjectIndex index_;
     Watch watch_;
     std::function<void()> watch_lost_;
     Incidents* incidents_ = nullptr;
-    std::unordered_set<std::string> lost_;
-    Survey survey_;
     StoreCounters counters_;
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 
 #include "base/crc32c.hpp"
 #include "base/log.hpp"
@@ -78,12 +79,9 @@ std::string Store::path_of(const Object& object) {
 bool Store::lose(const ObjectPtr& object, const std::string& why) {
     {
         std::lock_guard lock(mutex_);
-        auto slot = index_.find(object->key);
-        if (slot == index_.end() || slot->second != object) return false;
+        if (!index_.lose(object)) return false;
         ++counters_.damaged;
-        unlink(slot);
-        // What has a source is read again; of the rest nobody may say that it never was.
-        if (!object->has_source) remember_loss(object->key);
+        left(*object);
     }
     if (watch_lost_) watch_lost_();
     log_warning("lost the copy of '" + object->key + "': " + why);
@@ -134,14 +132,12 @@ void Store::medium_failed(Tier which, int error) {
         std::lock_guard lock(mutex_);
         if (++state.failures != kMostFailures) return;
         state.condemned = true;
-        for (auto slot = index_.begin(); slot != index_.end();) {
-            auto here = slot++;
-            ObjectPtr object = here->second;
-            if (!object || object->tier != which) continue;
-            unlink(here);
+        for (auto& object : index_.list("", "", std::numeric_limits<std::size_t>::max())) {
+            if (object->tier != which) continue;
+            index_.lose(object);
+            left(*object);
             state.reserved -= object->footprint();
             state.leaving -= object->footprint();
-            if (!object->has_source) remember_loss(object->key);
             lost.push_back(std::move(object));
         }
         counters_.damaged += lost.size();
@@ -155,10 +151,6 @@ void Store::medium_failed(Tier which, int error) {
          std::string(std::strerror(error)) + "; " + std::to_string(lost.size()) +
              " copies are abandoned");
     for (auto& object : lost) state.directory.remove(object->name);
-}
-
-void Store::forget_loss(const std::string& key) {
-    if (lost_.erase(key) > 0) tier(Tier::Memory).occupied -= key.size() + kEntryBytes;
 }
 
 Status Store::verify(const ObjectPtr& object) {

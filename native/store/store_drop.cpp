@@ -4,8 +4,7 @@
 
 namespace holdfast {
 
-void Store::unlink(Index::iterator slot) {
-    const Object& object = *slot->second;
+void Store::left(const Object& object) {
     auto& state = tier(object.tier);
     --state.objects;
     state.files -= object.has_source;
@@ -15,8 +14,6 @@ void Store::unlink(Index::iterator slot) {
     state.reserved += object.footprint();
     state.leaving += object.footprint();
     state.evictor.erase(object.key);
-    survey_.removed(slot->second);
-    index_.erase(slot);
 }
 
 void Store::remove_file(const Object& object) {
@@ -28,24 +25,9 @@ void Store::remove_file(const Object& object) {
     room_.notify_all();
 }
 
-// ---- keys that are remembered ----------------------------------------------------------------
-
-// Never refused for want of room: to forget would be worse than to go a little beyond.
-void Store::remember_loss(const std::string& key) {
-    if (lost_.insert(key).second) tier(Tier::Memory).occupied += key.size() + kEntryBytes;
-}
-
-Status Store::absence(const std::string& key) const {
-    if (dropped_.contains(key)) return Status(Code::Dropped, "'" + key + "' was dropped");
-    if (lost_.contains(key))
-        return Status(Code::Damaged,
-                      "the copy of '" + key + "' on this node was damaged and has been dropped");
-    return Status(Code::NotFound, "'" + key + "' is not on this node");
-}
-
 Status Store::absent(const std::string& key) {
     std::lock_guard lock(mutex_);
-    return absence(key);
+    return index_.absent(key);
 }
 
 // ---- dropping --------------------------------------------------------------------------------
@@ -60,18 +42,15 @@ std::size_t Store::bury(const std::vector<std::string>& keys) {
         ObjectPtr object;
         {
             std::lock_guard lock(mutex_);
-            if (!dropped_.add(key)) continue;
+            auto burial = index_.bury(key);
+            if (!burial.is_new) continue;
             ++added;
-            forget_loss(key);
-            survey_.forget_ghost(key);
             if (watch_)
-                for (auto& said : watch_(key)) dropped_.forget(said);
-            // A Writer that has the key finds the tombstone when it commits.
-            auto slot = index_.find(key);
-            if (slot == index_.end() || !slot->second) continue;
-            object = slot->second;
+                for (auto& said : watch_(key)) index_.forget_dropped(said);
+            if (!burial.gone) continue;
+            object = burial.gone;
             ++counters_.dropped;
-            unlink(slot);
+            left(*object);
         }
         fault_point(Stage::Drop);
         remove_file(*object);
@@ -81,22 +60,22 @@ std::size_t Store::bury(const std::vector<std::string>& keys) {
 
 std::pair<std::uint64_t, std::uint64_t> Store::dropped_digest() {
     std::lock_guard lock(mutex_);
-    return {dropped_.count(), dropped_.digest()};
+    return {index_.dropped().count(), index_.dropped().digest()};
 }
 
 std::uint64_t Store::dropped_bytes() {
     std::lock_guard lock(mutex_);
-    return dropped_.bytes() + dropped_.count() * kEntryBytes;
+    return index_.dropped().bytes() + index_.dropped().count() * kEntryBytes;
 }
 
 std::array<std::uint64_t, DroppedKeys::kBuckets> Store::dropped_buckets() {
     std::lock_guard lock(mutex_);
-    return dropped_.buckets();
+    return index_.dropped().buckets();
 }
 
 std::vector<std::string> Store::dropped_in(const std::vector<std::uint32_t>& buckets) {
     std::lock_guard lock(mutex_);
-    return dropped_.in(buckets);
+    return index_.dropped().in(buckets);
 }
 
 }  // namespace holdfast

@@ -13,12 +13,13 @@ std::uint64_t Survey::digest_of(const Held& held) {
     return xxh3_64(held.key + MetaWriter().number(held.size).number(held.crc).take());
 }
 
-void Survey::restart(PlacementPtr placement) {
-    bool same = placement && placement_ && placement->same_owners(*placement_);
+void Survey::restart(PlacementPtr placement, std::uint64_t self) {
+    bool same = placement && placement_ && self == self_ && placement->same_owners(*placement_);
     placement_ = std::move(placement);
+    self_ = self;
     if (same) return;
     begun_ = false;
-    complete_ = self() == 0;
+    complete_ = this->self() == 0;
     shared_.clear();
     strays_.clear();
     ghosts_.clear();

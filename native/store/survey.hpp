@@ -7,9 +7,8 @@
 //
 // It follows what comes and goes, so asking costs nothing. After a change of placement everything
 // is counted anew, in the order of keys and a page at a time: what comes or goes behind the count
-// is added at once, what lies ahead of it is left to the count. Not thread-safe: the store's lock
-// guards it. No I/O. Objects that want no copies (of a broadcast) are nobody's duty and not
-// counted.
+// is added at once, what lies ahead of it is left to the count. Not thread-safe. No I/O.
+// Objects that want no copies (of a broadcast) are nobody's duty and not counted.
 #pragma once
 
 #include <array>
@@ -48,8 +47,8 @@ class Survey {
         std::array<std::uint64_t, kBuckets> buckets{};
     };
 
-    // Counts from the beginning, unless objects belong where they did before.
-    void restart(PlacementPtr placement);
+    // Counts from the beginning, unless objects belong where they did before. 0 is nobody's number.
+    void restart(PlacementPtr placement, std::uint64_t self);
     bool complete() const { return complete_; }
     // The key up to which all is counted; null before the first.
     const std::string* reached() const { return begun_ ? &reached_ : nullptr; }
@@ -66,7 +65,7 @@ class Survey {
 
     // Of an object, in the placement that is surveyed; nobody if there is none.
     Owners owners(const Held& held) const;
-    std::uint64_t self() const { return placement_ ? placement_->self : 0; }
+    std::uint64_t self() const { return placement_ ? self_ : 0; }
 
     const std::map<std::uint64_t, Shared>& shared() const { return shared_; }
     // How many objects without a source we own first that want more copies than there are nodes.
@@ -79,6 +78,7 @@ class Survey {
     void share(const Held& held, const Owners& owners, bool add);
 
     PlacementPtr placement_;
+    std::uint64_t self_ = 0;
     bool begun_ = false, complete_ = true;  // without a placement there is nothing to count
     std::string reached_;
     std::map<std::uint64_t, Shared> shared_;  // by the number of the other member

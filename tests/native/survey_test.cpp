@@ -19,8 +19,13 @@ namespace {
 
 using Survey64 = std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>>;
 
+struct Seen {
+    PlacementPtr placement;
+    std::uint64_t self;
+};
+
 // Some members of a random cluster; `self` is among them or, as a spare, is not.
-PlacementPtr random_placement(std::mt19937_64& random, std::uint64_t self) {
+Seen random_seen(std::mt19937_64& random, std::uint64_t self) {
     std::vector<std::string> names;
     std::vector<std::uint64_t> numbers;
     for (std::uint64_t i = 1; i <= 9; ++i) {
@@ -28,22 +33,23 @@ PlacementPtr random_placement(std::mt19937_64& random, std::uint64_t self) {
         names.push_back("node" + std::to_string(i));
         numbers.push_back(i);
     }
-    return std::make_shared<const Placement>(Placement{
-        Ring(names, static_cast<std::uint32_t>(1 + random() % 20)), numbers, {}, random(), self});
+    Ring ring(names, static_cast<std::uint32_t>(1 + random() % 20));
+    return {Placement::make(std::move(ring), numbers, {}, random()), self};
 }
 
 // The same by looking at every object, without anything that was kept.
 struct BruteForce {
-    BruteForce(Store& store, const Placement& placement) {
+    BruteForce(Store& store, const Seen& place) {
+        const Placement& placement = *place.placement;
         for (auto& object : store.list("", "", 100'000)) {
             std::set<std::uint64_t> owners;
             for (auto node : placement.ring.owners(object->key, object->copies))
                 owners.insert(placement.numbers[node]);
-            if (!owners.contains(placement.self)) {
+            if (!owners.contains(place.self)) {
                 strays.push_back(object->key);
                 continue;
             }
-            owners.erase(placement.self);
+            owners.erase(place.self);
             for (auto other : owners) {
                 auto& [count, digest] = shared[other];
                 ++count;
@@ -63,8 +69,8 @@ std::vector<std::string> names_of(const std::vector<Held>& held) {
     return names;
 }
 
-void check_equal(Store& store, const Placement& placement) {
-    BruteForce expected(store, placement);
+void check_equal(Store& store, const Seen& place) {
+    BruteForce expected(store, place);
     REQUIRE(store.survey() == expected.shared);
     REQUIRE(names_of(store.strays(100'000, "")) == expected.strays);
     std::vector<std::uint32_t> all;
@@ -95,8 +101,8 @@ TEST_CASE("rule 8: a survey equals a count of everything, on random rings") {
         StoreDir place;
         Store& store = *place.store;
         CHECK(store.survey().empty());
-        auto placement = random_placement(random, 1 + random() % 9);
-        store.place(placement);
+        auto seen = random_seen(random, 1 + random() % 9);
+        store.place(seen.placement, seen.self);
         for (int round = 0; round < 6; ++round) {
             for (int i = 0; i < 100; ++i) {
                 (void)put_random(store, random, 400);
@@ -104,18 +110,18 @@ TEST_CASE("rule 8: a survey equals a count of everything, on random rings") {
                 auto held = store.held("key" + std::to_string(random() % 400));
                 if (held && random() % 2) store.trim(held->key, held->size, held->crc);
             }
-            check_equal(store, *placement);
+            check_equal(store, seen);
             if (random() % 2 == 0) continue;
-            placement = random_placement(random, 1 + random() % 9);
-            store.place(placement);
-            check_equal(store, *placement);
+            seen = random_seen(random, 1 + random() % 9);
+            store.place(seen.placement, seen.self);
+            check_equal(store, seen);
         }
     }
 }
 
 TEST_CASE("rule 8: what comes and goes during a count is counted once") {
     std::mt19937_64 random(1);
-    auto placement = random_placement(random, 2);
+    auto [placement, self] = random_seen(random, 2);
     std::map<std::string, ObjectPtr> objects;
     auto add = [&](const std::string& key) {
         auto object = std::make_shared<Object>();
@@ -126,7 +132,7 @@ TEST_CASE("rule 8: what comes and goes during a count is counted once") {
     };
     for (int i = 0; i < 300; ++i) add(std::to_string(1000 + i * 2));
     Survey survey, fresh;
-    survey.restart(placement);
+    survey.restart(placement, self);
     auto at = objects.begin();
     for (int page = 0; page < 3; ++page) {
         for (int i = 0; i < 100; ++i, ++at) survey.count(at->first, at->second);
@@ -144,7 +150,7 @@ TEST_CASE("rule 8: what comes and goes during a count is counted once") {
     }
     for (; at != objects.end(); ++at) survey.count(at->first, at->second);
     survey.finish();
-    fresh.restart(placement);
+    fresh.restart(placement, self);
     for (auto& [key, object] : objects) fresh.count(key, object);
     fresh.finish();
     CHECK(survey.strays() == fresh.strays());
@@ -222,9 +228,7 @@ TEST_CASE("rule 8: the greater number of copies wins wherever two meet") {
 
 TEST_CASE("rule 8: a list of what is held has whole buckets, and one at least") {
     StoreDir place(256 << 20);
-    auto placement =
-        std::make_shared<const Placement>(Placement{Ring({"a", "b"}, 10), {1, 2}, {}, 1, 1});
-    place.store->place(placement);
+    place.store->place(Placement::make(Ring({"a", "b"}, 10), {1, 2}, {}, 1), 1);
     for (int i = 0; i < 17'000; ++i)
         REQUIRE(put_as(*place.store, {.key = std::to_string(i), .copies = 2}, "").ok());
     std::vector<std::uint32_t> all;
@@ -263,7 +267,8 @@ TEST_CASE("rule 8: strays come in order and in pages, and go when they are owned
         after = page.back();
     }
     CHECK(paged == names_of(strays));
-    a.agent().set_placement(Ring({b.name()}, 5), {b.number}, {b.tcp}, 3);  // a spare owns nothing
+    a.agent().set_placement(
+        Placement::make(Ring({b.name()}, 5), {b.number}, {b.tcp}, 3));  // a spare owns nothing
     CHECK(a.store().strays(1000, "").size() == 100);
     agree({&a});
     CHECK(a.store().strays(1000, "").empty());
@@ -367,8 +372,8 @@ TEST_CASE("rules 8 and 9: puts, drops, trims, surveys and new views at once") {
     StoreDir place;
     Store& store = *place.store;
     std::mt19937_64 views(7);
-    std::vector<PlacementPtr> placements;
-    for (int i = 0; i < 4; ++i) placements.push_back(random_placement(views, 1 + views() % 9));
+    std::vector<Seen> places;
+    for (int i = 0; i < 4; ++i) places.push_back(random_seen(views, 1 + views() % 9));
     std::atomic<bool> done{false};
     std::vector<std::thread> threads;
     for (unsigned t = 0; t < 3; ++t) {
@@ -385,7 +390,8 @@ TEST_CASE("rules 8 and 9: puts, drops, trims, surveys and new views at once") {
     }
     std::thread viewer([&] {
         for (std::size_t i = 0; !done; ++i) {
-            store.place(placements[i % placements.size()]);
+            auto& [placement, self] = places[i % places.size()];
+            store.place(placement, self);
             for (auto& [other, shared] : store.survey()) {
                 (void)store.buckets_with(other);
                 (void)store.held_with(other, {0, 1, 2});
@@ -398,8 +404,8 @@ TEST_CASE("rules 8 and 9: puts, drops, trims, surveys and new views at once") {
     for (auto& thread : threads) thread.join();
     done = true;
     viewer.join();
-    store.place(placements[1]);
-    check_equal(store, *placements[1]);
+    store.place(places[1].placement, places[1].self);
+    check_equal(store, places[1]);
     std::vector<std::uint32_t> all;
     for (std::uint32_t i = 0; i < DroppedKeys::kBuckets; ++i) all.push_back(i);
     for (auto& key : store.dropped_in(all)) CHECK(store.find(key) == nullptr);

@@ -1,0 +1,126 @@
+// What one node knows of objects, without their bytes: which it holds, which keys were dropped or
+// lost, and what it shares with its co-owners. Everything that rules 1, 8 and 9 decide on a node is
+// decided here; where bytes lie, for how much there is room and what is evicted is up to its user.
+// The store and the simulated nodes use the same one.
+//
+// Not thread-safe: its user locks. No I/O, no clock; nothing blocks. Objects are immutable and
+// shared: whoever found one keeps it, whatever happens to the index. What goes through the whole
+// index goes in pages, so that a lock need not be held for long.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "base/status.hpp"
+#include "store/dropped.hpp"
+#include "store/held_list.hpp"
+#include "store/object.hpp"
+#include "store/survey.hpp"
+
+namespace holdfast {
+
+class ObjectIndex {
+  public:
+    // ---- written once ------------------------------------------------------------------------
+
+    // Null: the key is the caller's, until it publishes an object or abandons the key. Otherwise
+    // what is stored under it, of the same size, to be compared. KeyExists if other bytes are
+    // certain or the key was dropped, Busy if it is somebody else's at this moment.
+    Result<ObjectPtr> reserve(const std::string& key, std::uint64_t size);
+    // Stores an object under the key that was reserved for it. KeyExists if the key was dropped
+    // meanwhile; it stays reserved then.
+    Status publish(ObjectPtr object);
+    void abandon(const std::string& key);
+    // The greater number of copies wins, so that all who hold an object compute the same owners.
+    // Gives the object as it is then; null if it is no longer here.
+    ObjectPtr raise_copies(const ObjectPtr& object, std::uint16_t copies);
+
+    // ---- looking -----------------------------------------------------------------------------
+
+    ObjectPtr find(const std::string& key) const;  // null if absent, or not yet published
+    // Why it is: NotFound, Dropped, or Damaged if there was a copy that went bad.
+    Status absent(const std::string& key) const;
+    // Why it cannot be written: KeyExists.
+    static Status was_dropped(const std::string& key);
+    // Objects whose key starts with `prefix` and comes after `after`, in order.
+    std::vector<ObjectPtr> list(const std::string& prefix, const std::string& after,
+                                std::size_t most) const;
+    // Of the keys that are remembered since their copies went bad.
+    std::uint64_t lost_bytes() const { return lost_bytes_; }
+
+    // ---- leaving -----------------------------------------------------------------------------
+
+    // Exactly that object leaves; false if it is no longer here.
+    bool evict(const ObjectPtr& object);  // what has a source still counts
+    // It went bad. What has a source is read again; of the rest nobody may say that it never was.
+    bool lose(const ObjectPtr& object);
+    // It leaves without a tombstone if we do not own it; null if it is another one, or is ours.
+    ObjectPtr trim(const std::string& key, std::uint64_t size, std::uint32_t crc);
+
+    struct Moved {
+        ObjectPtr before;  // null: nothing was done
+        ObjectPtr after;   // null: it was given up
+    };
+    // Another version of exactly that object won its key: it lies under the other key from now on,
+    // and so it does if that was there before. What has a source is given up instead. Nothing is
+    // done if it is no longer that object, or if the other key is being written at this moment.
+    Moved move_aside(const std::string& key, std::uint64_t size, std::uint32_t crc,
+                     const std::string& aside);
+
+    struct Burial {
+        bool is_new = false;  // the key was not known to be dropped
+        ObjectPtr gone;       // what lay under it
+    };
+    // The key is dropped for ever. Who is writing it finds out when it publishes.
+    Burial bury(const std::string& key);
+    // What a dropped key says is said by others that are there, and always will be.
+    void forget_dropped(const std::string& key) { dropped_.forget(key); }
+    const DroppedKeys& dropped() const { return dropped_; }
+
+    // ---- rule 8: what co-owners compare (survey.hpp says more, also of ghosts) ---------------
+
+    // Where objects belong from now on, and who we are; 0 is nobody.
+    void place(PlacementPtr placement, std::uint64_t self);
+    // After a change of placement everything is counted anew. Looks at so many objects more; true
+    // once all are counted, which what follows relies on.
+    bool count(std::size_t most);
+    // For each co-owner: how many objects we both own and hold here, and their digest.
+    std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> survey() const;
+    // Objects that we own first and that want more copies than there are nodes.
+    std::uint64_t short_of_nodes() const { return survey_.short_of_nodes(); }
+    std::array<std::uint64_t, Survey::kBuckets> buckets_with(std::uint64_t peer) const;
+    std::vector<Held> strays(std::size_t most, const std::string& after) const;
+
+    // Adds to a list what it wants of the next so many objects; true once it is complete. Needs no
+    // count.
+    bool fill(HeldList& list, std::size_t most) const;
+    // Also what was evicted and still counts.
+    std::optional<Held> held(const std::string& key) const;
+    // An object that has a source and finds no room here: it counts as evicted.
+    void let_go(const Held& held);
+    // Somebody asked for an object that is not here; if it counted as evicted, it no longer does.
+    void missed(const std::string& key) { survey_.forget_ghost(key); }
+
+  private:
+    using Objects = std::map<std::string, ObjectPtr>;  // null while it is being written
+
+    bool is_here(const ObjectPtr& object) const { return find(object->key) == object; }
+    // Null if it is another one.
+    ObjectPtr find_exactly(const std::string& key, std::uint64_t size, std::uint32_t crc) const;
+    void unlink(const ObjectPtr& object);
+    void forget_loss(const std::string& key);
+
+    Objects objects_;
+    DroppedKeys dropped_;
+    std::unordered_set<std::string> lost_;
+    std::uint64_t lost_bytes_ = 0;
+    Survey survey_;
+};
+
+}  // namespace holdfast
