@@ -1,15 +1,19 @@
 // Control messages on their way to the Python side and back.
-// Thread-safe. ask() blocks a pool thread until Python answers or its deadline ends; Python waits
-// for the descriptor to become readable, takes all calls with next() and answers each once.
+// Thread-safe. ask() blocks a pool thread until Python answers or its deadline ends; park() blocks
+// nobody, and has no deadline but Python's. Python waits for the descriptor to become readable,
+// takes all calls with next() and answers each once; take_cancelled() tells it of those parked
+// calls among them that nobody waits for any more.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "base/fd.hpp"
@@ -27,22 +31,38 @@ class Calls {
     // A call of our own that nobody waits for.
     void tell(std::string service, std::string method, std::string message);
 
+    // Gives its number. `reply` is called once, by whoever answers, unless cancel() comes before:
+    // then it is never called, and Python does not see the call or learns that it is cancelled.
+    using Reply = std::function<void(Result<std::string>)>;
+    Result<std::uint64_t> park(std::string service, std::string method, std::string message,
+                               Duration within, Reply reply);
+    void cancel(std::uint64_t id);
+
     struct Call {
         std::uint64_t id;
         std::string service, method, message;
+        std::optional<Duration> within;  // of a parked one: how long it may wait
     };
     std::optional<Call> next();
     void answer(std::uint64_t id, Result<std::string> result);
+    std::vector<std::uint64_t> take_cancelled();
     int fd() const { return ready_.get(); }
 
     // Fails what waits and what comes.
     void close();
 
   private:
+    std::uint64_t enqueue(std::string service, std::string method, std::string message,
+                          std::optional<Duration> within = {});
+    void dequeue(std::map<std::uint64_t, Call>::iterator call);
+
     std::mutex mutex_;
     std::condition_variable answered_;
-    std::deque<Call> queue_;
+    std::map<std::uint64_t, Call> queue_;  // by number, so in the order in which they came
+    std::size_t queued_bytes_ = 0;         // of messages
     std::map<std::uint64_t, std::optional<Result<std::string>>> waiting_;
+    std::unordered_map<std::uint64_t, Reply> parked_;
+    std::vector<std::uint64_t> cancelled_;  // after Python took them
     std::uint64_t next_id_ = 1;
     bool closed_ = false;
     Fd ready_;  // an eventfd

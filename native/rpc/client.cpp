@@ -10,6 +10,7 @@
 
 #include "base/crc32c.hpp"
 #include "base/scratch.hpp"
+#include "rpc/parked_requests.hpp"
 
 namespace holdfast {
 namespace {
@@ -48,6 +49,7 @@ struct Client::ForkGuard {
             if (child) client->abandon_after_fork();
             client->mutex_.unlock();
         }
+        if (child) WaitingConnection::forked();
         mutex.unlock();
     }
 };
@@ -69,6 +71,7 @@ void Client::abandon_after_fork() {
     for (auto& [address, connections] : idle_)
         for (auto& idle : connections) std::move(idle.channel).take().release();
     idle_.clear();
+    new auto(std::exchange(waiting_, {}));  // whatever their threads were about: left as they are
     for (auto& [fd, address] : open_) ::close(fd);
     open_.clear();
 }
@@ -127,10 +130,15 @@ void Client::forget(const std::string& address) {
 }
 
 void Client::close_idle() {
-    std::lock_guard lock(mutex_);
-    for (auto& [address, connections] : idle_)
-        for (auto& idle : connections) open_.erase(idle.channel.fd());
-    idle_.clear();
+    decltype(waiting_) waiting;
+    {
+        std::lock_guard lock(mutex_);
+        for (auto& [address, connections] : idle_)
+            for (auto& idle : connections) open_.erase(idle.channel.fd());
+        idle_.clear();
+        waiting = waiting_;
+    }
+    for (auto& [address, connection] : waiting) connection->retire({});
 }
 
 void Client::close() {
@@ -195,6 +203,37 @@ Result<Exchange> Client::ask(const std::string& address, const Question& questio
              question.to_the_dead);
     if (!channel.ok()) return channel.take_status().located(address);
     return attempt(address, question, deadline, std::move(*channel));
+}
+
+Result<PendingCall> Client::wait(const std::string& address, const std::string& meta,
+                                 Duration within, Duration silence) {
+    within = std::clamp<Duration>(within, kLeastDeadline, kMostDeadline);
+    silence = std::clamp(silence, kLeastSilence, kMostSilence);
+    std::shared_ptr<WaitingConnection> failed;
+    for (;;) {
+        auto [connection, fresh] = waiting_at(address, failed);
+        connection->retire(kIdleTime);
+        if (!fresh && !connection->usable()) {
+            failed = connection;
+            continue;
+        }
+        if (Status status = connection->open(silence); !status.ok()) return status;
+        auto call = connection->send(meta, within, silence);
+        // One that others used may have been closed by an agent that is gone, or gone and back: a
+        // fresh one decides.
+        if (call.ok() || fresh || call.status().code() != Code::Unavailable) return call;
+        failed = connection;
+    }
+}
+
+std::pair<std::shared_ptr<WaitingConnection>, bool> Client::waiting_at(
+    const std::string& address, const std::shared_ptr<WaitingConnection>& failed) {
+    std::shared_ptr<WaitingConnection> replaced;  // goes without the lock, which it needs
+    std::lock_guard lock(mutex_);
+    auto& known = waiting_[address];
+    bool fresh = !known || known == failed;
+    if (fresh) replaced = std::exchange(known, std::make_shared<WaitingConnection>(*this, address));
+    return {known, fresh};
 }
 
 Result<std::string> Client::ask_text(const std::string& address, const Question& question,

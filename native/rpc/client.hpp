@@ -1,9 +1,9 @@
-// The client: requests over pooled connections.
+// The client: requests over pooled connections, and calls that wait.
 //
-// A Client may be used by many threads at once; each request has a connection to itself. After a
-// fork the child starts with an empty pool and leaves the parent's connections alone. Every call
-// may block, at most as long as its deadline. An Exchange belongs to one thread and must not
-// outlive its Client.
+// A Client may be used by many threads at once; each request has a connection to itself, and all
+// calls that wait at one agent share one. After a fork the child starts with an empty pool and
+// leaves the parent's connections alone. Every call may block, at most as long as its deadline. An
+// Exchange belongs to one thread; it must not outlive its Client, nor must a PendingCall.
 #pragma once
 
 #include <array>
@@ -11,16 +11,19 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/scratch.hpp"
 #include "rpc/channel.hpp"
 #include "rpc/frame.hpp"
+#include "rpc/waiting_connection.hpp"
 #include "rpc/wire.hpp"
 
 namespace holdfast {
@@ -125,6 +128,11 @@ class Client {
     Result<std::string> ask_text(const std::string& address, const Question& question,
                                  Duration deadline);
 
+    // A call with Op::Wait, to be answered within that time; it may take `silence` to send it. An
+    // agent that is silent for so long meanwhile has failed it.
+    Result<PendingCall> wait(const std::string& address, const std::string& meta, Duration within,
+                             Duration silence);
+
     // Who lives. Whoever did before and does not any more is dead: what was asked of it ends as
     // Unavailable, however long its sockets stay open, and so does what is asked of it from now on.
     void set_live(const std::vector<std::string>& addresses);
@@ -137,6 +145,7 @@ class Client {
 
   private:
     friend class Exchange;
+    friend class WaitingConnection;
     struct Idle {
         Channel channel;
         TimePoint since;
@@ -145,6 +154,9 @@ class Client {
 
     Result<Exchange> attempt(const std::string& address, const Question& question,
                              Duration deadline, Channel channel);
+    // The one to that agent, or a new one (true) if there is none other than `failed`.
+    std::pair<std::shared_ptr<WaitingConnection>, bool> waiting_at(
+        const std::string& address, const std::shared_ptr<WaitingConnection>& failed);
     Result<Channel> dial(const std::string& address, Duration deadline, bool to_the_dead);
     void give_back(const std::string& address, Channel channel);
     void discard(Channel channel);
@@ -163,6 +175,8 @@ class Client {
     TimePoint last_sweep_ = Clock::now();
     bool closed_ = false;
     std::atomic<std::uint64_t> next_request_{1};
+    // Behind what they leave when they go.
+    std::map<std::string, std::shared_ptr<WaitingConnection>, std::less<>> waiting_;
 };
 
 }  // namespace holdfast

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/crc32c.hpp"
 #include "base/fault.hpp"
 #include "base/passing.hpp"
 #include "rpc/body.hpp"
@@ -22,6 +23,8 @@ constexpr std::size_t kInput = 4 << 10;
 constexpr std::size_t kWindow = 256 << 10;
 // What one connection may send before others have their turn.
 constexpr std::size_t kTurn = 1 << 20;
+// What may wait for a peer that does not read, before one more answer.
+constexpr std::size_t kMostQueued = 4 << 20;
 
 bool would_block(int error) {
     return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
@@ -33,6 +36,12 @@ std::uint64_t size_of(const Answer& answer) {
     if (auto* grows = std::get_if<std::shared_ptr<Growing>>(&answer.body))
         return (*grows)->file().size;
     return 0;
+}
+
+// Of a reply that reports a failure.
+std::string meta_of(const Status& failure) {
+    std::string_view message = failure.message();
+    return MetaWriter().text(failure.at()).text(message.substr(0, kMaxMeta / 2)).take();
 }
 
 }  // namespace
@@ -156,9 +165,7 @@ void Connection::answer(Answer answer) {
     header.flags = static_cast<std::uint16_t>(answer.flags | kReply);
     header.status = answer.status.code();
     if (!answer.status.ok()) {
-        std::string_view message = answer.status.message();
-        answer.meta =
-            MetaWriter().text(answer.status.at()).text(message.substr(0, kMaxMeta / 2)).take();
+        answer.meta = meta_of(answer.status);
         answer.body = std::monostate{};
     }
     header.body_bytes = output.body_bytes = size_of(answer);
@@ -172,8 +179,50 @@ void Connection::answer(Answer answer) {
     output.answer = std::move(answer);
 }
 
+ParkedRequests& Connection::parked() {
+    if (!parked_) parked_ = std::make_unique<ParkedRequests>();
+    return *parked_;
+}
+
+bool Connection::reply(std::uint64_t request, const Result<std::string>& result) {
+    if (queue_.size() - queue_sent_ > kMostQueued) return false;
+    Header header{.op = Op::Wait, .flags = kReply, .request = request};
+    std::string meta;
+    if (result.ok()) {
+        header.body_bytes = result->size();
+        header.body_crc = crc32c(0, result->data(), result->size());
+    } else {
+        header.status = result.status().code();
+        meta = meta_of(result.status());
+    }
+    queue_.erase(0, std::exchange(queue_sent_, 0));
+    std::size_t at = queue_.size();
+    queue_.resize(at + kHeaderBytes);
+    encode_header(header, meta, queue_.data() + at);
+    queue_ += meta;
+    if (result.ok()) queue_ += *result;
+    return true;
+}
+
+void Connection::queue_heartbeat() {
+    std::size_t at = queue_.size();
+    queue_.resize(at + kHeaderBytes);
+    encode_header({.op = Op::Wait, .flags = kReply}, {}, queue_.data() + at);
+}
+
+Connection::Flush Connection::send_queue() {
+    Flush result = send_text(queue_, queue_sent_);
+    if (result != Flush::Done) return result;
+    queue_sent_ = 0;
+    if (queue_.capacity() > kInput)
+        std::string().swap(queue_);
+    else
+        queue_.clear();
+    return Flush::Done;
+}
+
 Connection::Flush Connection::flush() {
-    if (!output_) return Flush::Done;
+    if (!output_) return send_queue();
     std::size_t quota = kTurn;
     auto& out = *output_;
     if (out.head_sent < out.head.size())

@@ -13,6 +13,7 @@
 #include "base/scratch.hpp"
 #include "rpc/auth.hpp"
 #include "rpc/handler.hpp"
+#include "rpc/parked_requests.hpp"
 
 namespace holdfast {
 
@@ -38,6 +39,15 @@ class Connection {
     void wait_for_growth(std::function<void()> wake);
     void read_from_disk();  // after NeedsDisk, on a thread that may block
 
+    // From its first request with Op::Wait or Op::Cancel on it carries only these: it is read on
+    // while answers are due or unsent, and answered in any order. It is never lent.
+    bool waits() const { return parked_ != nullptr; }
+    ParkedRequests& parked();
+    // Queues an answer for flush(); false if the peer has left too many unread.
+    bool reply(std::uint64_t request, const Result<std::string>& result);
+    void queue_heartbeat();
+    bool has_unsent() const { return output_ || !queue_.empty(); }
+
     // Lend the connection to a pool thread that reads the request's body, and take it back.
     Body lend_body();
     void take_back(Body& body);
@@ -45,7 +55,7 @@ class Connection {
     // Since when it has neither received nor sent a byte, and whether it may rest like that.
     TimePoint last_active() const { return last_active_; }
     bool trusted() const { return trusted_; }
-    bool resting() const { return trusted_ && input_end_ == 0 && !output_; }
+    bool resting() const { return trusted_ && input_end_ == 0 && !has_unsent(); }
 
   private:
     struct Output {
@@ -69,6 +79,7 @@ class Connection {
     Flush send_window(const FileSlice& slice, std::uint64_t limit);
     bool read_window(const FileSlice& slice, std::uint64_t limit, int flags);
     Flush send_text(std::string_view text, std::size_t& sent);
+    Flush send_queue();
     void consume(std::size_t bytes);
 
     Fd fd_;
@@ -85,6 +96,10 @@ class Connection {
     bool drained_ = false;  // the last receive took all there was: ask epoll before the next
     Header header_;         // of the last request
     std::optional<Output> output_;
+
+    std::unique_ptr<ParkedRequests> parked_;
+    std::string queue_;  // whole frames, of which the first bytes may have gone
+    std::size_t queue_sent_ = 0;
 };
 
 }  // namespace holdfast

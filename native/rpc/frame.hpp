@@ -39,10 +39,12 @@ enum class Op : std::uint8_t {
     Open = 12,
     Attributes = 13,
     Warm = 14,
-    Leave = 15,
+    Invalidate = 15,
     Tree = 16,
+    Wait = 17,    // a call that may be answered late, beside others on one connection
+    Cancel = 18,  // nobody waits for that answer any more
 };
-constexpr std::uint8_t kLastOp = 16;
+constexpr std::uint8_t kLastOp = 18;
 // 4 and 8 are not in use.
 constexpr bool is_op(std::uint8_t number) {
     return number >= 1 && number <= kLastOp && number != 4 && number != 8;

@@ -1,5 +1,5 @@
-// What a server is given to do: a Handler turns each Request into an Answer, at once or on a thread
-// that may block.
+// What a server is given to do: a Handler turns each Request into an Answer, at once, on a thread
+// that may block, or at some later time, without a thread.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <string>
 #include <variant>
 
+#include "base/clock.hpp"
 #include "base/fd.hpp"
 #include "base/status.hpp"
 #include "rpc/frame.hpp"
@@ -77,11 +78,25 @@ struct Blocking {
     bool lingers = false;
 };
 
+// An answer that comes later, of a request with Op::Wait; no thread waits for it.
+struct Parked {
+    // From any thread, once; it never blocks. Whoever has gone meanwhile is not told.
+    using Reply = std::function<void(Result<std::string>)>;
+    // Called when whoever asked has gone or asks no more; never after the reply was given.
+    using Cancel = std::function<void()>;
+    // Called at once, on the network thread: must not block.
+    std::function<Result<Cancel>(Reply)> start;
+};
+
+using Outcome = std::variant<Answer, Blocking, Parked>;
+
 class Handler {
   public:
     virtual ~Handler() = default;
     // Called on a network thread: must not block. A request with a body must be Blocking.
-    virtual std::variant<Answer, Blocking> handle(Request request) = 0;
+    virtual Outcome handle(Request request) = 0;
+    // For how long those who give the parked answers have been silent beyond what is usual.
+    virtual Duration overdue() const { return {}; }
 };
 
 }  // namespace holdfast

@@ -14,7 +14,7 @@ namespace holdfast {
 class Handlers : public Handler {
   public:
     // Under the same rules as Handler::handle().
-    using Handle = std::function<std::variant<Answer, Blocking>(Request&)>;
+    using Handle = std::function<Outcome(Request&)>;
 
     void add(Op op, Handle handle) {
         Handle& place = handlers_.at(static_cast<std::size_t>(op));
@@ -22,14 +22,19 @@ class Handlers : public Handler {
         place = std::move(handle);
     }
 
-    std::variant<Answer, Blocking> handle(Request request) override {
+    Outcome handle(Request request) override {
         const Handle& known = handlers_.at(static_cast<std::size_t>(request.header.op));
         if (!known) return Answer(Status(Code::BadInput, "unknown operation"));
         return known(request);
     }
 
+    // Set before the server starts, like the others.
+    void watch_overdue(std::function<Duration()> overdue) { overdue_ = std::move(overdue); }
+    Duration overdue() const override { return overdue_ ? overdue_() : Duration(); }
+
   private:
     std::array<Handle, kLastOp + 1> handlers_;
+    std::function<Duration()> overdue_;
 };
 
 }  // namespace holdfast

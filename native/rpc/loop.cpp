@@ -22,6 +22,12 @@ constexpr int kRequestsPerTurn = 32;
 // A program that reads file after file asks again within a fraction of that.
 constexpr int kLingerMs = 2;
 constexpr int kMostLingering = 8;
+// Heartbeats that are due within so short a time go together.
+constexpr auto kHeartbeatSlack = std::chrono::milliseconds(10);
+
+bool for_waiting(Op op) {
+    return op == Op::Wait || op == Op::Cancel;
+}
 
 }  // namespace
 
@@ -33,10 +39,11 @@ Loop::Loop(Handler& handler, Pool& pool, std::size_t disk_lane, Silence silence,
       traffic_(traffic),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
+      timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
+      heart_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
     itimerspec every{{kSweepEvery, 0}, {kSweepEvery, 0}};
     ::timerfd_settime(timer_.get(), 0, &every, nullptr);
-    for (int fd : {wake_.get(), timer_.get()}) {
+    for (int fd : {wake_.get(), timer_.get(), heart_.get()}) {
         epoll_event event{EPOLLIN, {.fd = fd}};
         ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
     }
@@ -91,7 +98,7 @@ void Loop::run() {
 void Loop::turn() {
     std::array<epoll_event, 64> events;
     // Without a time-out: arming one for every wait costs more than a timer that ticks by itself.
-    bool woken = std::exchange(posts_to_itself_, false), tick = false;
+    bool woken = std::exchange(posts_to_itself_, false), tick = false, heartbeat = false;
     int count =
         ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), woken ? 0 : -1);
     for (int i = 0; i < count && !stopping_; ++i) {
@@ -118,9 +125,11 @@ void Loop::turn() {
             woken = true;
         }
         tick |= fd == timer_.get();
+        heartbeat |= fd == heart_.get();
     }
     if (woken) run_posted();
     if (tick) sweep();
+    if (heartbeat) send_heartbeats();
 }
 
 void Loop::run_posted() {
@@ -140,6 +149,7 @@ void Loop::sweep() {
     std::vector<std::shared_ptr<Connection>> late;
     for (auto& [fd, watched] : watched_) {
         auto& connection = watched.connection;
+        if (connection->waits() && !connection->parked().empty()) continue;  // until it is gone
         auto silent = now - connection->last_active();
         if (silent > (!connection->trusted()  ? silence_.stranger
                       : connection->resting() ? silence_.resting
@@ -152,6 +162,39 @@ void Loop::sweep() {
         listener.resting = false;
         epoll_event event{EPOLLIN, {.fd = listener.fd.get()}};
         ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, listener.fd.get(), &event);
+    }
+}
+
+void Loop::beat_by(TimePoint due) {
+    if (due >= next_heartbeat_) return;
+    next_heartbeat_ = due;
+    auto since = std::chrono::duration_cast<std::chrono::nanoseconds>(due.time_since_epoch());
+    itimerspec at{{}, {since.count() / 1'000'000'000, since.count() % 1'000'000'000}};
+    ::timerfd_settime(heart_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
+}
+
+void Loop::send_heartbeats() {
+    std::uint64_t ignored;
+    (void)!::read(heart_.get(), &ignored, sizeof ignored);
+    auto now = Clock::now(), next = TimePoint::max();
+    auto overdue = handler_.overdue();
+    std::vector<std::shared_ptr<Connection>> due;
+    for (auto& [fd, watched] : watched_) {
+        auto& connection = watched.connection;
+        if (!connection->waits() || connection->parked().empty()) continue;
+        auto& parked = connection->parked();
+        if (parked.heartbeat_due() <= now + kHeartbeatSlack) {
+            parked.beaten(now);
+            // Who answers no more must be noticed, and what is unsent says as much as a heartbeat.
+            if (overdue <= parked.silence() && !connection->has_unsent()) due.push_back(connection);
+        }
+        next = std::min(next, parked.heartbeat_due());
+    }
+    next_heartbeat_ = TimePoint::max();
+    if (next != TimePoint::max()) beat_by(next);
+    for (auto& connection : due) {
+        connection->queue_heartbeat();
+        send(connection);
     }
 }
 
@@ -184,28 +227,86 @@ void Loop::read_requests(const std::shared_ptr<Connection>& connection) {
     Request request;
     for (int left = kRequestsPerTurn; left > 0; --left) {
         auto read = connection->read(request);
-        if (!read.ok()) {
-            ++traffic_.refused;
-            log_warning("refused " + connection->peer() + ": " + read.status().message());
-            return close(connection);
-        }
+        if (!read.ok()) return refuse(connection, read.status().message());
         if (*read == Connection::Read::Closed) return close(connection);
-        if (*read == Connection::Read::More) return watch(connection, EPOLLIN);
-
-        ++traffic_.requests;
-        bool has_body = request.header.body_bytes > 0;
-        auto outcome = handler_.handle(std::move(request));
-        if (auto* work = std::get_if<Blocking>(&outcome)) return lend(connection, std::move(*work));
-        if (has_body) {
-            ++traffic_.refused;
-            log_warning("refused " + connection->peer() + ": it sent a body where none is allowed");
-            return close(connection);
-        }
-        connection->answer(std::get<Answer>(std::move(outcome)));
-        if (!send(connection)) return;
+        if (*read == Connection::Read::More)
+            return watch(connection, connection->has_unsent() ? EPOLLIN | EPOLLOUT : EPOLLIN);
+        if (!serve(connection, std::move(request))) return;
     }
     // More may have been read already, of which epoll knows nothing: being writable brings us back.
     watch(connection, EPOLLIN | EPOLLOUT);
+}
+
+void Loop::refuse(const std::shared_ptr<Connection>& connection, const std::string& reason) {
+    ++traffic_.refused;
+    log_warning("refused " + connection->peer() + ": " + reason);
+    close(connection);
+}
+
+bool Loop::serve(const std::shared_ptr<Connection>& connection, Request request) {
+    ++traffic_.requests;
+    bool has_body = request.header.body_bytes > 0;
+    if (connection->waits() || for_waiting(request.header.op))
+        return serve_waiting(connection, std::move(request));
+    auto outcome = handler_.handle(std::move(request));
+    if (auto* work = std::get_if<Blocking>(&outcome)) {
+        lend(connection, std::move(*work));
+        return false;
+    }
+    if (has_body) {
+        refuse(connection, "it sent a body where none is allowed");
+        return false;
+    }
+    connection->answer(std::get<Answer>(std::move(outcome)));
+    return send(connection);
+}
+
+bool Loop::serve_waiting(const std::shared_ptr<Connection>& connection, Request request) {
+    const Header header = request.header;
+    ParkedRequests& parked = connection->parked();
+    const char* wrong = nullptr;
+    if (!for_waiting(header.op))
+        wrong = "it waits for answers, and asked for something else meanwhile";
+    else if (header.body_bytes > 0)
+        wrong = "it sent a body where none is allowed";
+    else if (header.op == Op::Wait && !parked.is_next(header.request))
+        wrong = "it gave a request a number that is not greater than those before";
+    if (wrong != nullptr) {
+        refuse(connection, wrong);
+        return false;
+    }
+    if (header.op == Op::Cancel) {
+        parked.cancel(header.request);
+        return true;
+    }
+    if (parked.full())
+        return reply(connection, header.request,
+                     Status(Code::Busy, "too many calls wait on one connection; try again"));
+    auto outcome = handler_.handle(std::move(request));
+    auto* later = std::get_if<Parked>(&outcome);
+    if (later == nullptr)
+        return reply(connection, header.request, std::get<Answer>(outcome).status);
+    auto cancel = later->start([this, weak = std::weak_ptr(connection),
+                                number = header.request](Result<std::string> result) {
+        post([this, weak, number, result = std::move(result)] {
+            auto alive = weak.lock();
+            if (alive && watched_.contains(alive->fd()) && alive->parked().answered(number))
+                reply(alive, number, result);
+        });
+    });
+    if (!cancel.ok()) return reply(connection, header.request, cancel.status());
+    auto now = Clock::now();
+    parked.add(header.request, std::chrono::milliseconds(header.deadline_ms), now,
+               std::move(*cancel));
+    beat_by(parked.heartbeat_due());
+    return true;
+}
+
+bool Loop::reply(const std::shared_ptr<Connection>& connection, std::uint64_t request,
+                 const Result<std::string>& result) {
+    if (connection->reply(request, result)) return send(connection);
+    refuse(connection, "it does not read its answers");
+    return false;
 }
 
 bool Loop::send(const std::shared_ptr<Connection>& connection) {
@@ -213,8 +314,8 @@ bool Loop::send(const std::shared_ptr<Connection>& connection) {
         case Connection::Flush::Done:
             return true;
         case Connection::Flush::NotWritable:
-            watch(connection, EPOLLOUT);
-            return false;
+            watch(connection, connection->waits() ? EPOLLIN | EPOLLOUT : EPOLLOUT);
+            return connection->waits();
         case Connection::Flush::NeedsDisk:
             lend_for_disk(connection);
             return false;
@@ -250,7 +351,7 @@ void Loop::serve_lent(const std::shared_ptr<Connection>& connection, Blocking wo
     auto give_up = [&] { ::shutdown(connection->fd(), SHUT_RDWR); };
     const bool lingers = work.lingers;
     const std::size_t lane = work.lane;
-    std::variant<Answer, Blocking> next = std::move(work);
+    Outcome next = std::move(work);
     for (;;) {
         if (auto* blocking = std::get_if<Blocking>(&next)) {
             Body body = connection->lend_body();
@@ -270,6 +371,11 @@ void Loop::serve_lent(const std::shared_ptr<Connection>& connection, Blocking wo
         Request request;
         if (!lingers || flushed != Connection::Flush::Done || !asks_again(*connection, request))
             return adopt(connection);
+        // What waits is the loop's.
+        if (for_waiting(request.header.op))
+            return post([this, connection, request = std::move(request)] {
+                if (serve(connection, request)) read_requests(connection);
+            });
         ++traffic_.requests;
         bool has_body = request.header.body_bytes > 0;
         next = handler_.handle(std::move(request));

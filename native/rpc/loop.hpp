@@ -1,5 +1,6 @@
 // A network thread: an epoll loop over its connections. It never blocks on anything else; blocking
-// work goes to the pool, together with the connection it concerns, and comes back by post().
+// work goes to the pool, together with the connection it concerns, and comes back by post(), as do
+// the answers of parked requests.
 #pragma once
 
 #include <atomic>
@@ -59,10 +60,17 @@ class Loop {
     void turn();
     void run_posted();
     void sweep();
+    void send_heartbeats();
+    void beat_by(TimePoint due);
     void on_ready(const std::shared_ptr<Connection>& connection);
     void read_requests(const std::shared_ptr<Connection>& connection);
-    // Sends; true if the connection is ready for its next request.
+    // Each is true if the connection is ready for its next request.
+    bool serve(const std::shared_ptr<Connection>& connection, Request request);
+    bool serve_waiting(const std::shared_ptr<Connection>& connection, Request request);
     bool send(const std::shared_ptr<Connection>& connection);
+    bool reply(const std::shared_ptr<Connection>& connection, std::uint64_t request,
+               const Result<std::string>& result);
+    void refuse(const std::shared_ptr<Connection>& connection, const std::string& reason);
     void lend(std::shared_ptr<Connection> connection, Blocking work);
     // On threads of the pool, which have the connection to themselves.
     void run_lent(std::shared_ptr<Connection> connection, Blocking work);
@@ -78,7 +86,9 @@ class Loop {
     const std::size_t disk_lane_;
     const Silence silence_;
     Traffic& traffic_;
-    Fd epoll_, wake_, timer_;
+    Fd epoll_, wake_, timer_, heart_;
+    TimePoint next_heartbeat_ =
+        TimePoint::max();  // when heart_ rings; it rests without parked ones
     std::thread thread_;
     std::atomic<bool> stopping_{false};
     std::atomic<std::thread::id> runs_on_{};

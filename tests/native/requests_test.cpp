@@ -27,7 +27,7 @@ Kind next(Node& node) {
 
 void set_view(Node& node, std::uint64_t self, std::uint64_t identity) {
     node.agent().set_self(self);
-    node.agent().set_placement(Ring({"node"}, 1), {self}, {node.tcp}, identity);
+    node.agent().set_placement(Placement::make(Ring({"node"}, 1), {self}, {node.tcp}, identity));
 }
 
 std::string gone() {

@@ -30,7 +30,7 @@ class Stuck : public Growing {
 // Answers a get with its key, and a fill with a file that does not grow.
 class Echo : public Handler {
   public:
-    std::variant<Answer, Blocking> handle(Request request) override {
+    Outcome handle(Request request) override {
         Answer answer;
         if (request.header.op == Op::Read) {
             answer.body = std::shared_ptr<Growing>(stuck);
@@ -45,7 +45,7 @@ class Echo : public Handler {
 // Answers gets on threads that linger, stats at once and drops on another lane's threads.
 class Lingering : public Handler {
   public:
-    std::variant<Answer, Blocking> handle(Request request) override {
+    Outcome handle(Request request) override {
         auto echo = [meta = request.meta](Body&) {
             Answer answer;
             answer.meta = meta;

@@ -1,0 +1,118 @@
+// A client's end of a waiting connection: many calls at once, answered in any order.
+//
+// It is shared by all threads that wait at one agent, and has none of its own: among those who wait
+// for an answer one watches the socket for all (leader and followers), and whoever holds the lock
+// reads and hands out what is there. Thread-safe. open(), send() and result() may block; nothing
+// else does. None may outlive its Client.
+//
+// A forked child leaves what its parent had alone: calls that were made before fail there.
+#pragma once
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "base/clock.hpp"
+#include "rpc/channel.hpp"
+#include "rpc/frame.hpp"
+
+namespace holdfast {
+
+class Client;
+class PendingCall;
+
+class WaitingConnection : public std::enable_shared_from_this<WaitingConnection> {
+  public:
+    WaitingConnection(Client& client, std::string address)
+        : client_(client), address_(std::move(address)) {}
+    ~WaitingConnection();
+
+    // Connects, unless somebody has; those who wait for that share its failure.
+    Status open(Duration deadline);
+    Result<PendingCall> send(std::string_view meta, Duration within, Duration silence);
+    bool usable();  // for another call
+    // Ends it if no call has waited for `longest`.
+    void retire(Duration longest);
+
+    // Nothing of a connection that a forked child inherits can be relied on, locks least of all.
+    static void forked();
+
+  private:
+    friend class PendingCall;
+    struct Slot {
+        std::uint64_t request = 0;
+        Duration silence{};
+        TimePoint sent{}, end{};
+        std::optional<Result<std::string>> result{};
+        std::condition_variable wake{};  // a result, or somebody must watch the socket
+    };
+    using Lock = std::unique_lock<std::mutex>;
+
+    Result<std::string> result(Slot& slot);
+    bool done(Slot& slot);
+    void cancel(Slot& slot);
+
+    // With the lock, which only the first two give up meanwhile.
+    Status flush(Lock& lock, TimePoint end);
+    Status watch(Lock& lock, TimePoint until);
+    void queue(Op op, std::uint64_t request, std::string_view meta, Duration silence);
+    bool send_some();  // false if the socket takes no more
+    void receive();    // all that is there
+    void take_frames();
+    void take(const Header& header, std::string_view meta, std::string_view body);
+    // Sees whether there is an answer, or will be none.
+    void conclude(Slot& slot);
+    TimePoint silent_by(const Slot& slot) const {
+        return std::max(heard_, slot.sent) + slot.silence;
+    }
+    void finish(Slot& slot, Result<std::string> result);
+    void withdraw(Slot& slot, Status reason);
+    void fail(Status reason);
+
+    Client& client_;
+    const std::string address_;
+    std::mutex dialling_;  // before mutex_
+    std::mutex mutex_;     // before the Client's
+    std::optional<Channel> channel_;
+    std::optional<Status> failure_;  // nothing goes over it any more
+    std::map<std::uint64_t, std::shared_ptr<Slot>> slots_;
+    std::multiset<Slot*> waiting_;  // somebody is in result()
+    bool watched_ = false;          // one of those watches the socket
+    std::string input_, output_;    // from a frame's first byte on; from an unsent byte on
+    std::uint64_t next_request_ = 1;
+    TimePoint heard_{};
+    TimePoint idle_since_ = Clock::now();
+};
+
+// A call that is answered later. The last reference to it cancels it.
+class PendingCall {
+  public:
+    PendingCall(PendingCall&&) = default;
+    PendingCall& operator=(PendingCall&&) = delete;
+    ~PendingCall();
+
+    // The answer, as often as it is asked for. A signal may end the wait (Channel's `interrupted`),
+    // not the call.
+    Result<std::string> result();
+    bool done();
+    void cancel();
+
+  private:
+    friend class WaitingConnection;
+    using Slot = WaitingConnection::Slot;
+    PendingCall(std::shared_ptr<WaitingConnection> connection, std::shared_ptr<Slot> slot);
+    bool inherited() const;  // by a forked child
+
+    std::shared_ptr<WaitingConnection> connection_;
+    std::shared_ptr<Slot> slot_;
+    std::uint64_t generation_;
+};
+
+}  // namespace holdfast
