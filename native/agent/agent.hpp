@@ -60,16 +60,12 @@ class Agent {
 
     void set_self(std::uint64_t number) {
         placement_.set_self(number);
-        store_->place(placement_.get());
+        store_->place(placement_.get(), number);
     }
-    void set_placement(Ring ring, std::vector<std::uint64_t> numbers,
-                       std::vector<std::string> addresses, std::uint64_t identity,
-                       std::vector<std::string> racks = {},
-                       std::optional<Ring> with_lost = std::nullopt) {
-        peers_.set_live(addresses);
-        placement_.set(std::move(ring), std::move(numbers), std::move(addresses), identity,
-                       std::move(racks), std::move(with_lost));
-        store_->place(placement_.get());
+    void set_placement(PlacementPtr placement) {
+        peers_.set_live(placement->addresses);
+        placement_.set(placement);
+        store_->place(std::move(placement), placement_.self());
     }
 
     // Ends all requests and waits for the threads; removing the tiers is the destructor's.
@@ -99,6 +95,8 @@ class Agent {
         scrub_.emplace(*store_, options.scrub_rate);
         files_.watch_refreshes(
             [this](const std::string& path) { calls_.tell("files", "refreshed", path); });
+        broadcast_.watch([this] { calls_.tell("files", "progressed", ""); });
+        handlers_.watch_overdue([this] { return probes_.overdue(); });
         operations_.add_to(handlers_);
         files_.add_to(handlers_);
         opener_.add_to(handlers_);

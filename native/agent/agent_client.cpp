@@ -67,9 +67,9 @@ Result<Exchange> AgentClient::read(const std::string& address, const FileOrder& 
     return ask_watched(address, {.op = Op::Read, .meta = order.encode()}, deadline);
 }
 
-Result<Exchange> AgentClient::open_file(const std::string& address, const OpenMessage& message,
+Result<Exchange> AgentClient::open_file(const std::string& address, const FileOrder& order,
                                         Duration deadline) {
-    return client_.ask(address, {.op = Op::Open, .flags = kDescriptor, .meta = message.encode()},
+    return client_.ask(address, {.op = Op::Open, .flags = kDescriptor, .meta = order.encode()},
                        deadline);
 }
 
@@ -121,6 +121,16 @@ Result<std::string> AgentClient::call(const std::string& address, const CallMess
                                       std::string_view body, Duration deadline) {
     return client_.ask_text(address, {.op = Op::Call, .meta = message.encode(), .body = body},
                             deadline);
+}
+
+Result<PendingCall> AgentClient::wait(const std::string& address, const WaitMessage& message,
+                                      Duration silence) {
+    std::string meta = message.encode();
+    if (meta.size() > kMaxMeta)
+        return Status(Code::BadInput, "a message of " + std::to_string(message.message.size()) +
+                                          " bytes is too long for a call that waits; with its " +
+                                          "names it can have about " + std::to_string(kMaxMeta));
+    return client_.wait(address, meta, message.within, silence);
 }
 
 }  // namespace holdfast

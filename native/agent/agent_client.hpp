@@ -1,5 +1,6 @@
 // The primitives as a client asks for them, each one typed request to one agent.
-// Thread-safe, like the Client underneath; every call may block for its deadline.
+// Thread-safe, like the Client underneath; every call may block for its deadline, but for wait(),
+// which gives the answer to be.
 #pragma once
 
 #include <string>
@@ -28,7 +29,7 @@ class AgentClient {
     // meta is its Attributes.
     Result<Exchange> read(const std::string& address, const FileOrder& order, Duration deadline);
     // The same by descriptor, from the agent of this host: the reply brings it.
-    Result<Exchange> open_file(const std::string& address, const OpenMessage& message,
+    Result<Exchange> open_file(const std::string& address, const FileOrder& order,
                                Duration deadline);
     Result<Attributes> attributes(const std::string& address, const FileOrder& order,
                                   Duration deadline);
@@ -43,6 +44,10 @@ class AgentClient {
     Status drop(const std::string& address, const DropMessage& message, Duration deadline);
     Result<std::string> call(const std::string& address, const CallMessage& message,
                              std::string_view body, Duration deadline);
+
+    // A call that may be answered late. `silence` is what the caller bears of the agent meanwhile.
+    Result<PendingCall> wait(const std::string& address, const WaitMessage& message,
+                             Duration silence);
 
     Client& client() { return client_; }
 

@@ -18,6 +18,7 @@ void Operations::add_to(Handlers& handlers) {
     handlers.add(Op::Get, [this](Request& request) { return get(request); });
     handlers.add(Op::List, [this](Request& request) { return list(request); });
     handlers.add(Op::Call, [this](Request& request) { return call(request); });
+    handlers.add(Op::Wait, [this](Request& request) { return wait(request); });
     handlers.add(Op::Stat, [this](Request& request) { return stat(request, false); });
     handlers.add(Op::Verify, [this](Request& request) -> Outcome {
         return Blocking{lane::kDisk, [this, request = std::move(request)](Body&) {
@@ -37,7 +38,7 @@ Status Operations::fence(const std::string& key, std::span<const std::uint64_t> 
     if (!placement)
         return Status(Code::StaleView, "this agent does not know its peers yet; try again");
     Owners ours = placement->owners(key, copies);
-    if (ours == owners && (!must_own || ours.contains(placement->self))) return {};
+    if (ours == owners && (!must_own || ours.contains(placement_.self()))) return {};
     return Status(Code::StaleView, "'" + key + "' has other owners in this agent's view; " +
                                        "try again when the views agree");
 }
@@ -164,7 +165,7 @@ Answer Operations::list(const Request& request) {
     return answer;
 }
 
-Operations::Outcome Operations::call(Request& request) {
+Outcome Operations::call(Request& request) {
     auto message = CallMessage::decode(request.meta);
     return Blocking{
         lane::kCall, [this, message = std::move(message)](Body& body) -> Answer {
@@ -182,6 +183,18 @@ Operations::Outcome Operations::call(Request& request) {
             answer.body = HeapSlice{reply, reply->data(), reply->size()};
             return answer;
         }};
+}
+
+Outcome Operations::wait(Request& request) {
+    auto message = WaitMessage::decode(request.meta);
+    if (!message.ok()) return Answer(message.take_status());
+    return Parked{[this, call = std::move(*message)](Parked::Reply reply) mutable {
+        auto id = calls_.park(std::move(call.service), std::move(call.method),
+                              std::move(call.message), call.within, std::move(reply));
+        using Parking = Result<Parked::Cancel>;
+        return id.ok() ? Parking([this, id = *id] { calls_.cancel(id); })
+                       : Parking(id.take_status());
+    }};
 }
 
 }  // namespace holdfast

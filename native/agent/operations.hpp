@@ -48,7 +48,6 @@ class Operations {
     const OperationCounters& counters() const { return counters_; }
 
   private:
-    using Outcome = std::variant<Answer, Blocking>;
     // StaleView unless our view gives the same owners to `copies` copies of the key, and us among
     // them if we `must_own`.
     Status fence(const std::string& key, std::span<const std::uint64_t> owners, std::size_t copies,
@@ -67,6 +66,7 @@ class Operations {
     Answer list(const Request& request);
     Answer stat(const Request& request, bool verify);
     Outcome call(Request& request);
+    Outcome wait(Request& request);
 
     Store& store_;
     Client& peers_;

@@ -43,7 +43,7 @@ Result<std::uint32_t> range_crc(const Object& object, const Fd& file, std::uint6
 
 }  // namespace
 
-Operations::Outcome Operations::get(Request& request) {
+Outcome Operations::get(Request& request) {
     auto message = GetMessage::decode(request.meta);
     if (!message.ok()) return Answer(message.take_status());
     ObjectPtr object = store_.find(message->key);

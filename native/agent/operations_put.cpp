@@ -33,7 +33,7 @@ Duration deadline_onward(const PutMessage& message, const Body& body) {
 
 }  // namespace
 
-Operations::Outcome Operations::put(Request& request) {
+Outcome Operations::put(Request& request) {
     auto message = PutMessage::decode(request.meta);
     std::size_t lane = message.ok() ? message->onward.size() : 0;
     bool streamed = request.header.has(kAskFirst);

@@ -11,7 +11,7 @@ void ProbeResponder::add_to(Handlers& handlers) {
     handlers.add(Op::Probe, [this](Request& request) { return handle(request); });
 }
 
-std::variant<Answer, Blocking> ProbeResponder::handle(const Request& request) {
+Outcome ProbeResponder::handle(const Request& request) {
     auto message = ProbeMessage::decode(request.meta);
     if (!message.ok()) return Answer(message.take_status());
     Answer answer;
@@ -34,6 +34,15 @@ std::variant<Answer, Blocking> ProbeResponder::handle(const Request& request) {
                         relayed.meta = exchange->meta();
                         return relayed;
                     }};
+}
+
+void ProbeResponder::beat() {
+    auto now = Clock::now();
+    pause_ = now - last_beat_.exchange(now);
+}
+
+Duration ProbeResponder::overdue() const {
+    return std::max(Clock::now() - last_beat_.load() - pause_.load(), Duration());
 }
 
 void ProbeResponder::set_news(std::string news) {

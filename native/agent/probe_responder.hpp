@@ -23,13 +23,15 @@ class ProbeResponder {
 
     void add_to(Handlers& handlers);
 
-    void beat() { last_beat_ = Clock::now(); }
+    void beat();
+    // For how long the next beat has been due, going by the pause between the last two.
+    Duration overdue() const;
     void set_news(std::string news);
 
     std::uint64_t probes() const { return probes_; }
 
   private:
-    std::variant<Answer, Blocking> handle(const Request& request);
+    Outcome handle(const Request& request);
     // Tells Python only what it does not know yet.
     Result<ProbeReply> reply_to(ProbeMessage message);
 
@@ -38,6 +40,7 @@ class ProbeResponder {
     Events& events_;
     std::atomic<std::uint64_t> probes_{0};
     std::atomic<TimePoint> last_beat_{Clock::now()};
+    std::atomic<Duration> pause_{Duration()};  // before the last beat
     std::mutex mutex_;
     std::string news_;
 };

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "base/thread.hpp"
 #include "files/listing.hpp"
@@ -59,8 +60,13 @@ void Broadcast::start(TreeOrder top) {
         for (auto& thread : run.threads) thread.join();
 }
 
-Broadcast::Progress Broadcast::progress() const {
+void Broadcast::tell() {
+    if (progressed_ && !std::exchange(told_, true)) progressed_();
+}
+
+Broadcast::Progress Broadcast::progress() {
     std::lock_guard lock(mutex_);
+    told_ = false;
     return runs_.empty() ? Progress() : runs_.back().progress;
 }
 
@@ -82,6 +88,7 @@ void Broadcast::work(Run& run) {
     }
     run.progress.ended = true;
     --run.working;
+    tell();
 }
 
 void Broadcast::done(Run& run, const TreeOrder& order, const Result<Document>& document) {
@@ -90,6 +97,7 @@ void Broadcast::done(Run& run, const TreeOrder& order, const Result<Document>& d
                        : Result<Listing>(Status(Code::NotCached, "no listing"));
     std::lock_guard lock(mutex_);
     Progress& progress = run.progress;
+    tell();
     if (order.kind == TreeOrder::Kind::File) {
         bool kept = document.ok() && document->keep;
         ++(kept ? progress.fetched : progress.left_out);

@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <mutex>
 #include <thread>
@@ -33,7 +34,10 @@ class Broadcast {
 
     // In place of what was under way, if there was something.
     void start(TreeOrder top);
-    Progress progress() const;
+    Progress progress();
+    // Calls `progressed` when there is more to tell than progress() did last, once until it is
+    // asked again; it must not block. Before start().
+    void watch(std::function<void()> progressed) { progressed_ = std::move(progressed); }
     // May block, as long as one document takes.
     void stop();
 
@@ -50,10 +54,13 @@ class Broadcast {
         std::vector<std::thread> threads = {};
     };
     void work(Run& run);
+    void tell();  // with the lock
     void done(Run& run, const TreeOrder& order, const Result<Document>& document);
 
     Tree& tree_;
-    mutable std::mutex mutex_;
+    std::function<void()> progressed_;
+    std::mutex mutex_;
+    bool told_ = false;
     std::condition_variable wake_;
     std::list<Run> runs_;  // the last one counts, those before it are ending
 };

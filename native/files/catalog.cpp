@@ -2,12 +2,7 @@
 
 namespace holdfast {
 
-std::optional<Attributes> Catalog::find(const std::string& path) const {
-    auto known = look_up(path);
-    return known ? std::optional(known->attributes) : std::nullopt;
-}
-
-std::optional<Catalog::Known> Catalog::look_up(const std::string& path) const {
+std::optional<Catalog::Known> Catalog::find(const std::string& path) const {
     std::lock_guard lock(mutex_);
     auto entry = entries_.find(path);
     if (entry == entries_.end() || entry->second.learnt < distrusted_) return std::nullopt;
@@ -21,10 +16,10 @@ std::uint64_t Catalog::epoch() const {
     return epoch_;
 }
 
-void Catalog::learn(const std::string& path, const Attributes& attributes, std::uint64_t seen,
+void Catalog::learn(const std::string& path, const Attributes& attributes, std::uint64_t epoch,
                     BootTime looked, std::uint32_t listing_crc) {
     std::lock_guard lock(mutex_);
-    if (seen != epoch_) return;
+    if (epoch != epoch_) return;
     auto [entry, added] =
         entries_.try_emplace(path, Entry{{attributes, looked, listing_crc}, epoch_});
     if (added) return make_room();

@@ -18,20 +18,18 @@ class Catalog {
   public:
     explicit Catalog(std::size_t most = 1'000'000) : most_(most) {}
 
-    // Nothing if the path is not known, or was learnt before all had to be looked at again.
-    std::optional<Attributes> find(const std::string& path) const;
-    // The same with the time at which the shared file system was looked at.
     struct Known {
         Attributes attributes;
-        BootTime looked;
+        BootTime looked;                // when the shared file system was
         std::uint32_t listing_crc = 0;  // of a directory's listing
     };
-    std::optional<Known> look_up(const std::string& path) const;
+    // Nothing if the path is not known, or was learnt before all had to be looked at again.
+    std::optional<Known> find(const std::string& path) const;
 
     // Ask for the epoch before looking at a file: what was seen before a refresh that came
     // meanwhile is not learnt.
     std::uint64_t epoch() const;
-    void learn(const std::string& path, const Attributes& attributes, std::uint64_t seen,
+    void learn(const std::string& path, const Attributes& attributes, std::uint64_t epoch,
                BootTime looked = BootClock::now(), std::uint32_t listing_crc = 0);
 
     // Called, with the lock held, whenever what was known may be wrong.

@@ -33,18 +33,6 @@ Status not_cached(const std::string& path, const std::string& why) {
 
 }  // namespace
 
-// What all who ask for a file at once wait for. One file may go to all of them: nobody ever writes
-// to it again. Each opens it for itself, since those who share an open file share its offset.
-struct FileOpener::Fetch {
-    std::condition_variable ended;
-    std::size_t waiting = 0;
-    std::optional<Result<Passed>> outcome;
-    std::shared_ptr<Growing> growing;        // a fill of ours
-    std::atomic<std::uint64_t> received{0};  // from another member
-
-    std::uint64_t bytes() const { return received + (growing ? growing->progress().bytes : 0); }
-};
-
 void FileOpener::set(const TrustSettings& settings) {
     std::lock_guard lock(mutex_);
     trust_.set(settings);
@@ -61,24 +49,23 @@ Status FileOpener::publish(const std::string& table) {
 
 void FileOpener::add_to(Handlers& handlers) {
     handlers.add(Op::Open, [this](Request& request) { return handle(request); });
-    handlers.add(Op::Leave, [this](Request& request) { return leave(request); });
+    handlers.add(Op::Invalidate, [this](Request& request) { return invalidate(request); });
 }
 
-std::variant<Answer, Blocking> FileOpener::handle(const Request& request) {
+Outcome FileOpener::handle(const Request& request) {
     if (!request.local || !request.header.has(kDescriptor))
         return Answer(
             Status(Code::BadInput, "files can only be opened through an agent on the same host"));
-    auto message = OpenMessage::decode(request.meta);
-    if (!message.ok()) return Answer(message.take_status());
+    auto order = FileOrder::decode(request.meta);
+    if (!order.ok()) return Answer(order.take_status());
     if (table_) table_->keep_beating();
     std::uint64_t cache_epoch = table_ ? table_->cache_epoch() : 0;
-    auto known = files_.known(message->order);
+    auto cached = files_.cached(*order);
     // A hit waits for the shared file system only if programs were never told of the root.
-    auto look =
-        table_ ? table_->look_at(message->order.root, known.has_value()) : std::function<void()>();
-    if (known) {
-        auto copy = std::make_shared<FileCopy>(std::move(*known));
-        auto serve = [this, order = message->order, copy, cache_epoch]() -> std::optional<Answer> {
+    auto look = table_ ? table_->look_at(order->root, cached.has_value()) : std::function<void()>();
+    if (cached) {
+        auto copy = std::make_shared<FileCopy>(std::move(*cached));
+        auto serve = [this, order = *order, copy, cache_epoch]() -> std::optional<Answer> {
             if (!files_.open(*copy)) return std::nullopt;
             record_name(order, *copy, cache_epoch);
             return pass(order, Passed{copy->attributes, std::move(copy->file)});
@@ -87,7 +74,7 @@ std::variant<Answer, Blocking> FileOpener::handle(const Request& request) {
         // is good enough, also if all is to be looked at again from now on.
         if (look || copy->object->tier == Tier::Disk)
             return Blocking{look ? lane::kFetch : lane::kDisk,
-                            [serve, look, path = message->order.path](Body&) -> Answer {
+                            [serve, look, path = order->path](Body&) -> Answer {
                                 if (look) look();
                                 auto answer = serve();
                                 return answer ? std::move(*answer)
@@ -95,10 +82,10 @@ std::variant<Answer, Blocking> FileOpener::handle(const Request& request) {
                             }};
         if (auto answer = serve()) return std::move(*answer);
     }
-    auto fetch = [this, look, message = std::move(*message)](Body& body) {
-        Wait wait(incidents_, "open", message.order.path, "", body.deadline(), body.arrived());
+    auto fetch = [this, look, order = std::move(*order)](Body& body) {
+        Wait wait(incidents_, "open", order.path, "", body.deadline(), body.arrived());
         if (look) look();
-        Answer answer = pass(message.order, join(message, body.deadline()));
+        Answer answer = pass(order, join(order, body.deadline()));
         wait.ended(answer.status);
         return answer;
     };
@@ -129,17 +116,17 @@ Answer FileOpener::pass(const FileOrder& order, Result<Passed> passed) {
 
 // ---- changes ---------------------------------------------------------------------------------
 
-std::variant<Answer, Blocking> FileOpener::leave(const Request& request) {
-    auto message = LeaveMessage::decode(request.meta);
+Outcome FileOpener::invalidate(const Request& request) {
+    auto message = InvalidateMessage::decode(request.meta);
     if (!message.ok()) return Answer(message.take_status());
     if (!message->key.empty())
         return Blocking{lane::kDisk, [this, key = message->key](Body&) -> Answer {
                             Answer answer;
-                            answer.meta = files_.hear_leave(key);
+                            answer.meta = files_.hear_invalidation(key);
                             return answer;
                         }};
-    return Blocking{lane::kLeave, [this, path = message->path](Body& body) -> Answer {
-                        auto keys = files_.leave(path);
+    return Blocking{lane::kInvalidate, [this, path = message->path](Body& body) -> Answer {
+                        auto keys = files_.invalidate(path);
                         for (int i = 0; i < kMostRounds && !keys.empty(); ++i) {
                             std::vector<std::string> again;
                             for (auto& key : keys) tell_all(path, key, body.deadline(), again);
@@ -152,8 +139,8 @@ std::variant<Answer, Blocking> FileOpener::leave(const Request& request) {
 
 // Those who do not hear it now hear of it when they compare what was dropped. Until then their
 // programs may open copies by name, as long as they believe that their agent lives. Those who know
-// of a refresh that we have not heard of say by which key the path left them instead: all are to
-// know that one, since the key that we made counts for nothing beside the refresh.
+// of a refresh that we have not heard of say which key invalidates the path there instead: all are
+// to know that one, since the key that we made counts for nothing beside the refresh.
 void FileOpener::tell_all(const std::string& path, const std::string& key, Duration deadline,
                           std::vector<std::string>& again) {
     PlacementPtr placement = placement_.get();
@@ -162,13 +149,13 @@ void FileOpener::tell_all(const std::string& path, const std::string& key, Durat
     TimePoint end =
         Clock::now() + std::max(deadline * 3 / 4 - AttributeTable::kFresh, deadline / 4);
     const std::size_t count = placement->numbers.size();
-    const std::string meta = LeaveMessage{"", key}.encode();
+    const std::string meta = InvalidateMessage{"", key}.encode();
     std::atomic<std::size_t> next{0};
     std::atomic<bool> all{true};
     auto tell = [&] {
         for (std::size_t node; (node = next++) < count;) {
             std::uint64_t member = placement->numbers[node];
-            if (member == placement->self) continue;
+            if (member == placement_.self()) continue;
             Duration wait;
             {
                 std::lock_guard lock(mutex_);
@@ -178,9 +165,9 @@ void FileOpener::tell_all(const std::string& path, const std::string& key, Durat
                 all = false;
                 continue;
             }
-            Wait waiting(incidents_, "leave", path, placement->addresses[node], wait);
+            Wait waiting(incidents_, "invalidate", path, placement->addresses[node], wait);
             auto told =
-                peers_.ask(placement->addresses[node], {.op = Op::Leave, .meta = meta}, wait);
+                peers_.ask(placement->addresses[node], {.op = Op::Invalidate, .meta = meta}, wait);
             waiting.ended(told);
             if (told.ok()) {
                 std::lock_guard lock(mutex_);
@@ -214,10 +201,7 @@ Result<Passed> FileOpener::local(const FileOrder& order, Duration deadline, Fetc
         wait.ended(copy);
         return copy.take_status();
     }
-    {
-        std::lock_guard lock(mutex_);
-        own.growing = copy->growing;
-    }
+    own.fills(copy->growing);
     bool in_parts = copy->growing && order.part && copy->attributes.size > kWholeBytes;
     auto passed =
         in_parts ? copy_part(order, *copy, deadline) : when_whole(std::move(*copy), deadline);
@@ -267,11 +251,11 @@ Result<Passed> FileOpener::copy_part(const FileOrder& order, const FileCopy& cop
 
 // ---- one fetch for all who ask at once -------------------------------------------------------
 
-Result<Passed> FileOpener::join(const OpenMessage& message, Duration deadline) {
+Result<Passed> FileOpener::join(const FileOrder& order, Duration deadline) {
     // Whoever wants to know the file as it is now gets nothing that was looked at before.
-    if (message.order.validate) {
+    if (order.validate) {
         Fetch alone;
-        return find(message, deadline, alone);
+        return find(order, deadline, alone);
     }
     auto share = [](const Result<Passed>& outcome) -> Result<Passed> {
         if (!outcome.ok()) return outcome.status();
@@ -280,40 +264,36 @@ Result<Passed> FileOpener::join(const OpenMessage& message, Duration deadline) {
         return Passed{outcome->attributes, std::move(*descriptor), outcome->fetched, outcome->part};
     };
     // Nor whoever comes after a refresh what was fetched before it.
-    std::string name = message.encode() + MetaWriter().number(files_.catalog().epoch()).take();
-    std::unique_lock lock(mutex_);
-    auto& entry = running_[name];
-    if (entry) {
-        auto other = entry;
-        ++other->waiting;
-        ++counters_.joined;
-        // As long as bytes come: the shared file system may hang, and threads are few.
-        auto ended = [&] { return other->outcome.has_value(); };
-        for (auto before = other->bytes(); !other->ended.wait_for(lock, deadline * 3 / 4, ended);) {
-            auto now = other->bytes();
-            if (now == before) return not_cached(message.order.path, "did not arrive in time");
-            before = now;
-        }
-        lock.unlock();
-        return share(*other->outcome);
+    std::string name = order.encode() + MetaWriter().number(files_.catalog().epoch()).take();
+    auto flight = fetches_.board(name);
+    if (flight.leads()) {
+        auto outcome = find(order, deadline, flight.shared());
+        return flight.close() ? share(flight.give(std::move(outcome))) : std::move(outcome);
     }
-    auto own = entry = std::make_shared<Fetch>();
-    lock.unlock();
-    auto outcome = find(message, deadline, *own);
-    lock.lock();
-    running_.erase(name);
-    if (own->waiting == 0) return outcome;
-    own->outcome.emplace(std::move(outcome));
-    own->ended.notify_all();
-    lock.unlock();
-    return share(*own->outcome);
+    // As long as bytes come: the shared file system may hang, and threads are few.
+    for (auto before = flight.shared().bytes(); !flight.wait_for(deadline * 3 / 4);) {
+        auto now = flight.shared().bytes();
+        if (now == before) return not_cached(order.path, "did not arrive in time");
+        before = now;
+    }
+    if (!flight.value()) return not_cached(order.path, "was given up by who fetched it");
+    return share(*flight.value());
+}
+
+void FileOpener::Fetch::fills(std::shared_ptr<Growing> growing) {
+    std::lock_guard lock(mutex_);
+    growing_ = std::move(growing);
+}
+
+std::uint64_t FileOpener::Fetch::bytes() const {
+    std::lock_guard lock(mutex_);
+    return received_ + (growing_ ? growing_->progress().bytes : 0);
 }
 
 // ---- from whom -------------------------------------------------------------------------------
 
-Result<Passed> FileOpener::find(const OpenMessage& message, Duration deadline, Fetch& own) {
-    const FileOrder& order = message.order;
-    if (files_.excluded().contains(order.path))
+Result<Passed> FileOpener::find(const FileOrder& order, Duration deadline, Fetch& own) {
+    if (files_.invalidated().contains(order.path))
         return not_cached(order.path, "was changed and has not been refreshed since");
     PlacementPtr placement = placement_.get();
     if (!placement) return not_cached(order.path, "has no owners that this agent knows of yet");
@@ -324,17 +304,17 @@ Result<Passed> FileOpener::find(const OpenMessage& message, Duration deadline, F
     std::string key = file_prefix(order.path);
     if (order.copies > 1) {
         auto holders = placement->owners(key, order.copies);
-        if (holders.contains(placement->self) && *holders.begin() != placement->self)
-            if (auto copy = files_.stored(order); copy.ok())
+        if (holders.contains(placement_.self()) && *holders.begin() != placement_.self())
+            if (auto copy = files_.validated(order); copy.ok())
                 return Passed{copy->attributes, std::move(copy->file)};
     }
 
-    OwnerWalk walk(placement, key, message.on_failure);
+    OwnerWalk walk(placement, key, order.on_failure);
     FileOrder asked = order;
     while (auto owner = next(walk)) {
         Duration left = end - Clock::now();
         if (left <= Duration::zero()) break;
-        bool is_self = owner->member == placement->self;
+        bool is_self = owner->member == placement_.self();
         auto ask = [&] {
             return is_self ? local(asked, left, own) : fetch(*owner, asked, left, own);
         };
@@ -413,7 +393,7 @@ Result<Passed> FileOpener::receive(const Owner& owner, const FileOrder& order, D
     if (Status status = file->set_size(size); !status.ok()) return status;
     Status status = exchange->read_body([&](const char* data, std::size_t piece) {
         fault_point(Stage::Fetch);
-        own.received += piece;
+        own.received(piece);
         return file->write(data, piece);
     });
     if (status.code() == Code::Damaged) verify_copy(peers_, address, order, exchange->meta(), wait);

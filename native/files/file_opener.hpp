@@ -10,9 +10,7 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,6 +18,7 @@
 
 #include "base/clock.hpp"
 #include "base/fd.hpp"
+#include "base/single_flight.hpp"
 #include "base/status.hpp"
 #include "files/files.hpp"
 #include "files/messages.hpp"
@@ -46,9 +45,8 @@ struct Passed {
 };
 
 struct OpenCounters {
-    // Descriptors passed of our own copies and of fetched files, requests that waited for another's
-    // fetch, bytes fetched, failures met.
-    std::atomic<std::uint64_t> local{0}, fetched{0}, joined{0}, fetched_bytes{0}, failures{0};
+    // Descriptors passed of our own copies and of fetched files, bytes fetched, failures met.
+    std::atomic<std::uint64_t> local{0}, fetched{0}, fetched_bytes{0}, failures{0};
 };
 
 class FileOpener {
@@ -68,15 +66,28 @@ class FileOpener {
     // Before requests come: what originals are like is told in a file there from then on.
     Status publish(const std::string& table);
     void add_to(Handlers& handlers);
-    std::variant<Answer, Blocking> handle(const Request& request);
-    // A program is about to change a path, or another member says so: answered when it has left
-    // the cache of all members that live and answer.
-    std::variant<Answer, Blocking> leave(const Request& request);
+    Outcome handle(const Request& request);
+    // A program is about to change a path, or another member says so: answered when it is
+    // invalidated at all members that live and answer.
+    Outcome invalidate(const Request& request);
 
     const OpenCounters& counters() const { return counters_; }
+    // Requests that waited for another's fetch.
+    std::uint64_t joined() const { return fetches_.joined(); }
 
   private:
-    struct Fetch;
+    // How far a fetch is, for those who wait for it.
+    class Fetch {
+      public:
+        void received(std::uint64_t bytes) { received_ += bytes; }  // from another member
+        void fills(std::shared_ptr<Growing> growing);               // by ourselves
+        std::uint64_t bytes() const;
+
+      private:
+        std::atomic<std::uint64_t> received_{0};
+        mutable std::mutex mutex_;
+        std::shared_ptr<Growing> growing_;
+    };
     struct Owner {
         std::uint64_t member;
         const std::string& address;
@@ -87,8 +98,8 @@ class FileOpener {
     void record_name(const FileOrder& order, const FileCopy& copy, std::uint64_t cache_epoch);
     Answer pass(const FileOrder& order, Result<Passed> passed);
     // Those who ask for the same file at the same time wait for one of them.
-    Result<Passed> join(const OpenMessage& message, Duration deadline);
-    Result<Passed> find(const OpenMessage& message, Duration deadline, Fetch& own);
+    Result<Passed> join(const FileOrder& order, Duration deadline);
+    Result<Passed> find(const FileOrder& order, Duration deadline, Fetch& own);
     // This node's own copy, after a fill if there is none.
     Result<Passed> local(const FileOrder& order, Duration deadline, Fetch& own);
     Result<Passed> when_whole(FileCopy copy, Duration deadline);
@@ -113,7 +124,9 @@ class FileOpener {
 
     std::mutex mutex_;
     Trust trust_;
-    std::map<std::string, std::shared_ptr<Fetch>> running_;
+    // One file may go to all who ask for it at once: nobody ever writes to it again. Each opens it
+    // for itself, since those who share an open file share its offset.
+    SingleFlight<std::string, Result<Passed>, Fetch> fetches_;
 };
 
 }  // namespace holdfast

@@ -61,11 +61,11 @@ void Files::add_to(Handlers& handlers) {
     handlers.add(Op::Warm, [this](Request& request) { return warm(request); });
 }
 
-std::variant<Answer, Blocking> Files::read(const Request& request) {
+Outcome Files::read(const Request& request) {
     auto order = FileOrder::decode(request.meta);
     if (!order.ok()) return Answer(order.take_status());
     ++(request.local ? counters_.local : counters_.remote);
-    auto copy = known(*order);
+    auto copy = cached(*order);
     if (copy && copy->object->tier == Tier::Memory && open(*copy))
         return serve(*order, std::move(*copy));
     // Those on the disk are not held up by misses.
@@ -73,7 +73,7 @@ std::variant<Answer, Blocking> Files::read(const Request& request) {
     return Blocking{
         on_disk ? lane::kDisk : lane::kOpen, [this, order = *order](Body& body) {
             Wait wait(incidents_, "read", order.path, "", body.deadline(), body.arrived());
-            auto stored = known(order);
+            auto stored = cached(order);
             Answer answer = stored && open(*stored) ? serve(order, std::move(*stored))
                                                     : fetch_and_serve(order, body.deadline());
             wait.ended(answer.status);
@@ -81,17 +81,17 @@ std::variant<Answer, Blocking> Files::read(const Request& request) {
         }};
 }
 
-std::variant<Answer, Blocking> Files::attributes(const Request& request) {
+Outcome Files::attributes(const Request& request) {
     auto order = FileOrder::decode(request.meta);
     if (!order.ok()) return Answer(order.take_status());
-    look_awake();
+    distrust_if_away();
     auto known = catalog_.find(order->path);
-    if (known && !order->validate && known->size <= limit(*order) &&
-        !excluded_.contains(order->path) && !excluded_.contains(known->inode))
-        return with_attributes(*known);
+    if (known && !order->validate && known->attributes.size <= limit(*order) &&
+        !invalidated_.contains(order->path) && !invalidated_.contains(known->attributes.inode))
+        return with_attributes(known->attributes);
     return Blocking{lane::kOpen, [this, order = *order](Body&) -> Answer {
                         auto epoch = catalog_.epoch();
-                        auto place = look(order);
+                        auto place = current(order);
                         if (!place.ok()) return counted(place.take_status());
                         if (settled(order, place->attributes))
                             catalog_.learn(order.path, place->attributes, epoch);
@@ -99,10 +99,10 @@ std::variant<Answer, Blocking> Files::attributes(const Request& request) {
                     }};
 }
 
-std::variant<Answer, Blocking> Files::warm(const Request& request) {
+Outcome Files::warm(const Request& request) {
     auto order = FileOrder::decode(request.meta);
     if (!order.ok()) return Answer(order.take_status());
-    if (auto copy = known(*order)) return with_attributes(copy->attributes);
+    if (auto copy = cached(*order)) return with_attributes(copy->attributes);
     return Blocking{lane::kWarm, [this, order = *order](Body& body) -> Answer {
                         auto copy = fetch(order, body.deadline(), Young::LeftAlone);
                         if (!copy.ok()) return counted(copy.take_status());
@@ -159,33 +159,35 @@ Answer Files::serve(const FileOrder& order, FileCopy copy) {
 
 // ---- changes ---------------------------------------------------------------------------------
 
-std::vector<std::string> Files::leave(const std::string& path) {
+std::vector<std::string> Files::invalidate(const std::string& path) {
     struct stat now{};
     std::vector<std::string> keys;
     bool is_file = ::stat(path.c_str(), &now) == 0 && S_ISREG(now.st_mode);
     bool is_way = is_way_to_others(path);
     // Other names by which it is not out yet, if the path is: hard links, and what a link leads to.
     bool has_names = is_file && (is_way || now.st_nlink > 1);
-    auto cover = excluded_.cover(path);
+    auto cover = invalidated_.cover(path);
     if (cover && !has_names && is_direct(cover->path, path)) return {cover->key};
     std::string whole = path;
-    while (whole != "/" && excluded_.crowded(directory_of(whole))) whole = directory_of(whole);
+    while (whole != "/" && invalidated_.crowded(directory_of(whole))) whole = directory_of(whole);
     if (whole != path) {
-        log_warning("more than " + std::to_string(Excluded::kMostWithin) + " names in " + whole +
+        log_warning("more than " + std::to_string(InvalidatedPaths::kMostWithin) + " names in " +
+                    whole +
                     " were changed: the directory is read from the shared file system until it is "
                     "refreshed");
-        keys.push_back(excluded_.leaving(whole, Excluded::kWay));
+        keys.push_back(invalidated_.invalidation(whole, InvalidatedPaths::kWay));
     }
     if (has_names || (whole == path && (is_file || !is_way)))
-        keys.push_back(excluded_.leaving(path, is_file ? now.st_ino : 0));
-    if (is_way && whole == path) keys.push_back(excluded_.leaving(path, Excluded::kWay));
+        keys.push_back(invalidated_.invalidation(path, is_file ? now.st_ino : 0));
+    if (is_way && whole == path)
+        keys.push_back(invalidated_.invalidation(path, InvalidatedPaths::kWay));
     store_.bury(keys);
     return keys;
 }
 
-std::string Files::hear_leave(const std::string& key) {
+std::string Files::hear_invalidation(const std::string& key) {
     store_.bury({key});
-    std::string again = excluded_.repeated(key);
+    std::string again = invalidated_.repeated(key);
     if (!again.empty()) store_.bury({again});
     return again;
 }
@@ -196,19 +198,19 @@ std::vector<std::string> Files::learn(const std::string& key) {
         if (watch_ && refreshed->number != told_) watch_(refreshed->path);
         return {};
     }
-    auto learnt = excluded_.learn(key);
+    auto learnt = invalidated_.learn(key);
     switch (learnt.news) {
-        case Excluded::News::Nothing:
+        case InvalidatedPaths::News::Nothing:
             break;
-        case Excluded::News::Left:
+        case InvalidatedPaths::News::Invalidated:
             catalog_.advance();
             tree_catalog_.advance();
             break;
-        case Excluded::News::WayLeft:
+        case InvalidatedPaths::News::WayInvalidated:
             catalog_.distrust_links();
             tree_catalog_.distrust_links();
             break;
-        case Excluded::News::Returned:  // with other names of the same files, whichever
+        case InvalidatedPaths::News::Returned:  // with other names of the same files, whichever
             distrust();
     }
     return std::move(learnt.forgotten);
@@ -233,7 +235,7 @@ std::size_t Files::refresh(const std::vector<std::string>& paths, std::uint64_t 
 }
 
 std::size_t Files::refresh(const std::string& path) {
-    if (std::string key = excluded_.returning(path); !key.empty()) store_.bury({key});
+    if (std::string key = invalidated_.readmission(path); !key.empty()) store_.bury({key});
     tree_catalog_.refresh(path);
     tree_catalog_.forget(directory_of(path));
     return catalog_.refresh(path);
@@ -245,12 +247,12 @@ void Files::distrust() {
 }
 
 void Files::hear_for(Duration time) {
-    look_awake();
+    distrust_if_away();
     heard_for_ = time;
     hears_until_ = BootClock::now() + time;
 }
 
-void Files::look_awake() {
+void Files::distrust_if_away() {
     BootTime until = hears_until_, now = BootClock::now();
     if (now <= until) return;
     distrust();
@@ -260,16 +262,18 @@ void Files::look_awake() {
 
 // ---- copies ----------------------------------------------------------------------------------
 
-std::optional<FileCopy> Files::known(const FileOrder& order) {
-    if (order.validate || excluded_.contains(order.path)) return std::nullopt;
-    look_awake();
-    auto attributes = catalog_.find(order.path);
-    if (!attributes || attributes->size > limit(order) || excluded_.contains(attributes->inode))
+std::optional<FileCopy> Files::cached(const FileOrder& order) {
+    if (order.validate || invalidated_.contains(order.path)) return std::nullopt;
+    distrust_if_away();
+    auto known = catalog_.find(order.path);
+    if (!known) return std::nullopt;
+    const Attributes& attributes = known->attributes;
+    if (attributes.size > limit(order) || invalidated_.contains(attributes.inode))
         return std::nullopt;
-    ObjectPtr object = store_.find(file_key(order.path, attributes->identity()));
+    ObjectPtr object = store_.find(file_key(order.path, attributes.identity()));
     if (object && object->copies < order.copies) object = store_.raise_copies(object, order.copies);
     if (!object) return std::nullopt;
-    return FileCopy{*attributes, std::move(object), {}, {}};
+    return FileCopy{attributes, std::move(object), {}, {}};
 }
 
 bool Files::open(FileCopy& copy) {
@@ -284,7 +288,7 @@ bool Files::open(FileCopy& copy) {
 Status Files::fence(const FileOrder& order) const {
     PlacementPtr placement = placement_.get();
     if (order.stands_in || !placement) return {};
-    if (placement->owners(file_prefix(order.path), 1).contains(placement->self)) return {};
+    if (placement->owners(file_prefix(order.path), 1).contains(placement_.self())) return {};
     return Status(Code::StaleView, order.path + " has another owner in this agent's view");
 }
 
@@ -292,13 +296,13 @@ std::uint64_t Files::limit(const FileOrder& order) {
     return order.largest != 0 ? order.largest : store_.capacity(order.tier) / 4;
 }
 
-Result<Place> Files::look(const FileOrder& order) {
-    if (excluded_.contains(order.path))
+Result<Place> Files::current(const FileOrder& order) {
+    if (invalidated_.contains(order.path))
         return Status(Code::NotCached,
                       order.path + " was changed and has not been refreshed since");
     auto place = resolve(order);
     if (!place.ok()) return place;
-    if (excluded_.contains(place->attributes.inode))
+    if (invalidated_.contains(place->attributes.inode))
         return Status(Code::NotCached, order.path + " was changed under another name");
     if (!place->attributes.direct)
         if (Status changed = check_way(order.root, order.path); !changed.ok()) return changed;
@@ -311,11 +315,11 @@ Result<Place> Files::look(const FileOrder& order) {
 }
 
 Status Files::check_way(const std::string& root, const std::string& path) {
-    if (excluded_.empty()) return {};
+    if (invalidated_.empty()) return {};
     auto names = names_on_the_way(root, path);
     if (!names.ok()) return names.take_status();
     for (auto& name : *names)
-        if (excluded_.contains(name))
+        if (invalidated_.contains(name))
             return Status(Code::NotCached, path + " points to " + name + ", which was changed");
     return {};
 }
@@ -327,11 +331,11 @@ std::vector<std::string> Files::others(const FileOrder& order, const std::string
     return found;
 }
 
-Result<FileCopy> Files::stored(const FileOrder& order) {
+Result<FileCopy> Files::validated(const FileOrder& order) {
     Status absent(Code::NotFound, "this node has no copy of " + order.path);
     if (store_.list(file_prefix(order.path), "", 1).empty()) return absent;
     auto epoch = catalog_.epoch();
-    auto place = look(order);
+    auto place = current(order);
     if (!place.ok()) return place.take_status();
     FileCopy copy{place->attributes, {}, {}, {}};
     copy.object = store_.find(file_key(order.path, copy.attributes.identity()));
@@ -358,13 +362,13 @@ Status Files::left_to_source(const Status& failure) {
 
 Result<FileCopy> Files::fetch_once(const FileOrder& order, Duration deadline, Young young) {
     auto epoch = catalog_.epoch();
-    auto place = look(order);
+    auto place = current(order);
     if (!place.ok()) return place.take_status();
     Attributes attributes = place->attributes;
     std::string key = file_key(order.path, attributes.identity());
     if (auto old = others(order, key); !old.empty()) {
         // A drop is final, so the file is looked at once more: was it really those that went?
-        auto again = look(order);
+        auto again = current(order);
         if (!again.ok()) return again.take_status();
         if (again->attributes.identity() != attributes.identity())
             return Status(Code::Busy, order.path + " is just changing; try again");
@@ -403,7 +407,7 @@ Result<FilePiece> Files::part(const FileOrder& order, const FileCopy& copy, Dura
     if (!crc.ok()) return crc.take_status();
     // Parts of one file must be of one version; whether these bytes are, only a look after they
     // were read can tell.
-    auto now = look(order);
+    auto now = current(order);
     if (!now.ok()) return now.take_status();
     if (now->attributes.identity() != copy.attributes.identity() ||
         now->attributes.device != copy.attributes.device)

@@ -10,8 +10,8 @@
 #include <variant>
 
 #include "files/catalog.hpp"
-#include "files/excluded.hpp"
 #include "files/fill.hpp"
+#include "files/invalidated_paths.hpp"
 #include "files/messages.hpp"
 #include "files/refreshes.hpp"
 #include "placement/current_placement.hpp"
@@ -45,17 +45,17 @@ class Files {
     Files(Store& store, CurrentPlacement& placement, Incidents& incidents, Pool& pool);
 
     void add_to(Handlers& handlers);
-    std::variant<Answer, Blocking> read(const Request& request);
-    std::variant<Answer, Blocking> attributes(const Request& request);
+    Outcome read(const Request& request);
+    Outcome attributes(const Request& request);
     // As read, but nothing is sent: for those who fill the cache ahead.
-    std::variant<Answer, Blocking> warm(const Request& request);
+    Outcome warm(const Request& request);
 
-    // What is stored here and believed, its file not yet open: no I/O.
-    std::optional<FileCopy> known(const FileOrder& order);
+    // What is stored here and known to be current, its file not yet open: no I/O.
+    std::optional<FileCopy> cached(const FileOrder& order);
     // Opens the file of a copy; false if it is gone.
     bool open(FileCopy& copy);
     // May block: looks at the shared file system if there is a copy, and gives it if it is current.
-    Result<FileCopy> stored(const FileOrder& order);
+    Result<FileCopy> validated(const FileOrder& order);
     // May block: looks at the shared file system, and reads the file unless it is stored.
     Result<FileCopy> fetch(const FileOrder& order, Duration deadline, Young young = Young::Read);
 
@@ -67,7 +67,7 @@ class Files {
     Status left_to_source(const Status& failure);
 
     // May block: the file as the shared file system has it now, if it may be cached.
-    Result<Place> look(const FileOrder& order);
+    Result<Place> current(const FileOrder& order);
 
     Catalog& catalog() { return catalog_; }
     // What is known of what trees bring: files and directories.
@@ -78,17 +78,17 @@ class Files {
     // also counts sleep, it was away.
     void hear_for(Duration time);
     // To be called before what is known is used: distrusts it if we were away.
-    void look_awake();
-    const Excluded& excluded() const { return excluded_; }
+    void distrust_if_away();
+    const InvalidatedPaths& invalidated() const { return invalidated_; }
     // May block: NotCached if symbolic links on the way to a path were changed, or what they lead
     // to. To be called after the path was resolved.
     Status check_way(const std::string& root, const std::string& path);
-    // May block: somebody changes it, so it leaves the cache. Gives the keys that say so, for the
-    // other members.
-    std::vector<std::string> leave(const std::string& path);
-    // May block: another member says so. Gives the key by which the path left here, if not by that
+    // May block: somebody changes it, so it is out of the cache from now on. Gives the keys that
+    // say so, for the other members.
+    std::vector<std::string> invalidate(const std::string& path);
+    // May block: another member says so. Gives the key that invalidates the path here, if not that
     // one: we know of a refresh that the other has not heard of.
-    std::string hear_leave(const std::string& key);
+    std::string hear_invalidation(const std::string& key);
     // Forgets what is known of paths and all below them, which may be cached again, and says so to
     // all members by a dropped key; gives of how many files something was known.
     std::size_t refresh(const std::vector<std::string>& paths, std::uint64_t number);
@@ -110,6 +110,7 @@ class Files {
     };
     const Counters& counters() const { return counters_; }
     const Fills::Counters& fill_counters() const { return fills_.counters(); }
+    std::uint64_t fills_joined() const { return fills_.joined(); }
 
   private:
     std::vector<std::string> learn(const std::string& key);
@@ -129,7 +130,7 @@ class Files {
     Incidents& incidents_;
     Fills fills_;
     Catalog catalog_, tree_catalog_;
-    Excluded excluded_;
+    InvalidatedPaths invalidated_;
     Refreshes refreshes_;
     std::atomic<Duration> heard_for_{Duration::zero()};  // zero: it was never said
     std::atomic<BootTime> hears_until_{BootTime::max()};

@@ -38,13 +38,6 @@ void Fill::wake_beyond(std::uint64_t bytes, std::function<void()> wake) {
     wake();
 }
 
-Status Fill::wait_until_open(Duration deadline) {
-    std::unique_lock lock(mutex_);
-    if (!opened_.wait_for(lock, deadline, [&] { return open_status_.has_value(); }))
-        return Status(Code::DeadlineMissed, "the shared file system did not open the file in time");
-    return *open_status_;
-}
-
 Result<std::uint32_t> Fill::wait_for(const Range& range, Duration deadline) {
     std::uint64_t end = range.begin + range.size;
     auto there = std::make_shared<std::promise<void>>();
@@ -55,12 +48,6 @@ Result<std::uint32_t> Fill::wait_for(const Range& range, Duration deadline) {
     if (progress_.bytes < end || progress_.failed)
         return Status(Code::NotCached, "it changed while it was read, or reading it failed");
     return crc_of(chunks_, file_.size, range);
-}
-
-void Fill::opened(Status status) {
-    std::lock_guard lock(mutex_);
-    open_status_ = std::move(status);
-    opened_.notify_all();
 }
 
 Status Fill::open(Store& store, const Source& source) {
@@ -88,7 +75,7 @@ bool Fill::unchanged(const Attributes& before) const {
     return after.identity() == before.identity() && after.device == before.device;
 }
 
-void Fill::run(const Source& source) {
+Growing::Progress Fill::run(const Source& source) {
     Status failed;
     std::uint64_t size = source.place.attributes.size;
     Scratch piece(std::min<std::uint64_t>(kPiece, size));
@@ -106,7 +93,7 @@ void Fill::run(const Source& source) {
         if (failed.ok()) advance(at);
     }
     if (!failed.ok()) log_warning("fill failed: " + failed.message());
-    if (!failed.ok() || !unchanged(source.place.attributes)) return fail();
+    if (!failed.ok() || !unchanged(source.place.attributes)) return {.failed = true};
     std::uint32_t crc = writer_->crc();
     if (source.keep) {
         auto kept = writer_->commit(crc);
@@ -115,9 +102,7 @@ void Fill::run(const Source& source) {
         else if (source.kept)
             source.kept();
     }
-    writer_.reset();
-    input_.reset();
-    end({.crc = crc});
+    return {.crc = crc};
 }
 
 void Fill::advance(std::uint64_t bytes) {
@@ -136,10 +121,9 @@ void Fill::advance(std::uint64_t bytes) {
     for (auto& waiter : ready) waiter.wake();
 }
 
-void Fill::fail() {
+void Fill::close() {
     writer_.reset();
     input_.reset();
-    end({.failed = true});
 }
 
 void Fill::end(Progress last) {
@@ -177,79 +161,70 @@ Status wait_until_whole(Growing& growing, Duration deadline) {
     return {};
 }
 
-// A fill on its way. One that the pool drops ends too, or whoever asks for that file would wait for
-// it from then on.
+// A fill on its way. One that the pool drops ends too, or whoever reads along would wait for ever.
+// Its flight ends first: nobody joins a fill that has failed.
 class Fills::Run {
   public:
-    Run(Fills& fills, std::shared_ptr<Fill> fill, Source source)
-        : fills_(fills), fill_(std::move(fill)), source_(std::move(source)) {}
+    Run(Fills& fills, std::shared_ptr<Fill> fill, Source source, Flights::Ticket flight)
+        : fills_(fills),
+          fill_(std::move(fill)),
+          source_(std::move(source)),
+          flight_(std::move(flight)) {}
     Run(const Run&) = delete;
     ~Run() {
-        if (!fill_->progress().ended) fill_->fail();
-        fills_.counters_.bytes += fill_->progress().bytes;
-        fills_.finish(source_.key);
+        if (flight_) end({.failed = true});
     }
-    void operator()() { fill_->run(source_); }
+    void operator()() { end(fill_->run(source_)); }
 
   private:
+    void end(const Growing::Progress& last) {
+        fills_.counters_.bytes += fill_->progress().bytes;
+        fill_->close();
+        flight_.reset();
+        fill_->end(last);
+    }
+
     Fills& fills_;
     std::shared_ptr<Fill> fill_;
     const Source source_;
+    std::optional<Flights::Ticket> flight_;
 };
 
 bool Fills::is_due(const std::string& key) {
     auto now = Clock::now();
+    std::lock_guard lock(mutex_);
     std::erase_if(seldom_, [&](const auto& entry) { return entry.second < now - kSeldom; });
     return seldom_.emplace(key, now).second;
 }
 
 Result<std::shared_ptr<Fill>> Fills::join(Source source, Duration deadline) {
-    std::shared_ptr<Fill> fill;
-    bool first = false;
-    {
-        std::lock_guard lock(mutex_);
-        auto& entry = running_[source.key];
-        if (!entry) {
-            if (source.seldom && !is_due(source.key)) {
-                running_.erase(source.key);
-                return Status(Code::NotCached, "it was read a moment ago and could not be kept");
-            }
-            entry = std::make_shared<Fill>();
-            first = true;
-        }
-        fill = entry;
-    }
-    if (!first) {
-        ++counters_.joined;
-        Status status = fill->wait_until_open(deadline);
-        if (status.ok()) return fill;
-        // The one we joined may have found it stored by the fill before.
-        if (store_.find(source.key)) return std::shared_ptr<Fill>();
-        return status;
-    }
+    auto flight = flights_.board(source.key);
+    if (flight.leads()) return start(std::move(source), std::move(flight));
+    if (!flight.wait_for(deadline))
+        return Status(Code::DeadlineMissed, "the shared file system did not open the file in time");
+    if (!flight.value()) return Status(Code::NotCached, "whoever opened the file gave up");
+    return *flight.value();
+}
+
+Result<std::shared_ptr<Fill>> Fills::start(Source source, Flights::Ticket flight) {
     // The last fill may have ended between the caller's look and ours.
-    bool stored = store_.find(source.key) != nullptr;
-    Status status =
-        stored ? Status(Code::Busy, "stored meanwhile; try again") : fill->open(store_, source);
-    if (!status.ok()) finish(source.key);
-    fill->opened(status);
-    if (stored) return std::shared_ptr<Fill>();
-    if (!status.ok()) return status;
+    if (store_.find(source.key)) return flight.land(std::shared_ptr<Fill>());
+    if (source.seldom && !is_due(source.key))
+        return flight.land(
+            Status(Code::NotCached, "it was read a moment ago and could not be kept"));
+    auto fill = std::make_shared<Fill>();
+    if (Status status = fill->open(store_, source); !status.ok()) return flight.land(status);
     ++counters_.started;
+    flight.give(fill);
     bool small = source.place.attributes.size <= kPiece;
     // Shared, since what the pool runs must be copyable.
-    auto run = std::make_shared<Run>(*this, fill, std::move(source));
+    auto run = std::make_shared<Run>(*this, fill, std::move(source), std::move(flight));
     // Nobody could read along, and a change of threads would take longer than the reading.
     if (small)
         (*run)();
     else
         pool_.run(lane_, [run = std::move(run)] { (*run)(); });
     return fill;
-}
-
-void Fills::finish(const std::string& key) {
-    std::lock_guard lock(mutex_);
-    running_.erase(key);
 }
 
 }  // namespace holdfast

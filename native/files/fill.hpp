@@ -3,7 +3,6 @@
 // last byte, so nobody takes a mixture of two versions for a file.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/single_flight.hpp"
 #include "files/messages.hpp"
 #include "files/resolve.hpp"
 #include "rpc/handler.hpp"
@@ -39,8 +39,6 @@ class Fill : public Growing {
     void wake_beyond(std::uint64_t bytes, std::function<void()> wake) override;
     FileSlice file() const override { return file_; }
 
-    // Waits until the source is open and its size known, or until that failed.
-    Status wait_until_open(Duration deadline);
     // Waits until these bytes, which begin with a chunk, were read, and gives their checksum.
     // Whether they are of one version is known when the fill has ended, and not by this.
     Result<std::uint32_t> wait_for(const Range& range, Duration deadline);
@@ -48,11 +46,11 @@ class Fill : public Growing {
   private:
     friend class Fills;
     Status open(Store& store, const Source& source);
-    void run(const Source& source);
+    // Reads it to its end and tells how that went; who reads along learns it from end().
+    Progress run(const Source& source);
+    void close();
     bool unchanged(const Attributes& before) const;
-    void opened(Status status);
     void advance(std::uint64_t bytes);
-    void fail();
     void end(Progress last);
 
     Fd input_;
@@ -60,8 +58,6 @@ class Fill : public Growing {
     FileSlice file_;  // set before it is open, constant from then on
 
     mutable std::mutex mutex_;
-    std::condition_variable opened_;
-    std::optional<Status> open_status_;
     Progress progress_;
     std::vector<std::uint32_t> chunks_;  // as in Object, of those that are whole
     struct Waiter {
@@ -89,21 +85,25 @@ class Fills {
     Result<std::shared_ptr<Fill>> join(Source source, Duration deadline);
 
     struct Counters {
-        std::atomic<std::uint64_t> started{0}, joined{0}, bytes{0};
+        std::atomic<std::uint64_t> started{0}, bytes{0};
     };
     const Counters& counters() const { return counters_; }
+    std::uint64_t joined() const { return flights_.joined(); }
 
   private:
     class Run;
-    void finish(const std::string& key);
-    // Whether it may be read now; with the lock held.
+    // A flight lasts from before the source is opened until all of it was read and, if it may be,
+    // stored; its value is there, a fill to read along with, when the source is open.
+    using Flights = SingleFlight<std::string, Result<std::shared_ptr<Fill>>>;
+    Result<std::shared_ptr<Fill>> start(Source source, Flights::Ticket flight);
+    // Whether it may be read now.
     bool is_due(const std::string& key);
 
     Store& store_;
     Pool& pool_;
     const std::size_t lane_;
+    Flights flights_;
     std::mutex mutex_;
-    std::map<std::string, std::shared_ptr<Fill>> running_;
     std::map<std::string, TimePoint> seldom_;  // when those were last read
     Counters counters_;
 };

@@ -18,26 +18,6 @@ constexpr std::size_t kPiece = 256 << 10;
 
 }  // namespace
 
-Result<Document> Joining::once(const std::string& name, Duration deadline, const Find& find) {
-    std::unique_lock lock(mutex_);
-    auto& entry = running_[name];
-    if (entry) {
-        auto other = entry;
-        ++joined_;
-        if (!other->ended.wait_for(lock, deadline, [&] { return other->outcome.has_value(); }))
-            return Status(Code::NotCached, "it did not arrive in time");
-        return *other->outcome;
-    }
-    auto own = entry = std::make_shared<Running>();
-    lock.unlock();
-    auto outcome = find();
-    lock.lock();
-    running_.erase(name);
-    own->outcome.emplace(outcome);
-    own->ended.notify_all();
-    return outcome;
-}
-
 Result<Document> Head::read(const TreeOrder& order, Duration deadline) {
     // Nobody who comes after a refresh gets what was read before it.
     std::string name = MetaWriter()
@@ -48,7 +28,7 @@ Result<Document> Head::read(const TreeOrder& order, Duration deadline) {
                            .text(order.root)
                            .text(order.path)
                            .take();
-    return joining_.once(name, deadline, [&]() -> Result<Document> {
+    auto read = [&]() -> Result<Document> {
         switch (order.kind) {
             case TreeOrder::Kind::File:
                 return file(order, deadline);
@@ -58,7 +38,9 @@ Result<Document> Head::read(const TreeOrder& order, Duration deadline) {
                 return part(order, deadline);
         }
         return Status(Code::BadInput, "unknown kind of document");
-    });
+    };
+    return reads_.run(name, deadline, read)
+        .value_or(Status(Code::NotCached, "the shared file system did not deliver it in time"));
 }
 
 FileOrder Head::as_file(const TreeOrder& order, std::uint64_t largest) const {
@@ -125,36 +107,38 @@ Result<Document> Head::listing(const TreeOrder& order) {
     return whole;
 }
 
-Result<std::shared_ptr<const Head::Source>> Head::source(const TreeOrder& order,
-                                                         Duration deadline) {
+Result<Head::SourcePtr> Head::source(const TreeOrder& order, Duration deadline) {
     std::string name = MetaWriter().text(order.root).text(order.path).take();
-    std::unique_lock lock(mutex_);
-    if (!opened_.wait_for(lock, deadline, [&] { return !opening_.contains(name); }))
-        return Status(Code::NotCached, "the shared file system did not open it in time");
+    // Nobody who comes after a refresh gets what was opened before it.
+    std::string flight = name + MetaWriter().number(files_.tree_catalog().epoch()).take();
+    return opens_.run(flight, deadline, [&] { return source_here(name, order); })
+        .value_or(Status(Code::NotCached, "the shared file system did not open it in time"));
+}
+
+Result<Head::SourcePtr> Head::source_here(const std::string& name, const TreeOrder& order) {
     auto named = [&](const auto& entry) { return entry.first == name; };
-    auto found = std::ranges::find_if(sources_, named);
-    if (found != sources_.end() && found->second->epoch == files_.tree_catalog().epoch() &&
-        BootClock::now() - found->second->looked < ttl_.load()) {
-        sources_.splice(sources_.begin(), sources_, found);
-        return found->second;
+    {
+        std::lock_guard lock(mutex_);
+        auto found = std::ranges::find_if(sources_, named);
+        if (found != sources_.end() && found->second->epoch == files_.tree_catalog().epoch() &&
+            BootClock::now() - found->second->looked < ttl_.load()) {
+            sources_.splice(sources_.begin(), sources_, found);
+            return found->second;
+        }
     }
-    opening_.insert(name);
-    lock.unlock();
     auto made = open_source(order);
-    lock.lock();
-    opening_.erase(name);
-    opened_.notify_all();
     if (!made.ok()) return made;
+    std::lock_guard lock(mutex_);
     std::erase_if(sources_, named);
-    sources_.emplace_front(std::move(name), *made);
+    sources_.emplace_front(name, *made);
     if (sources_.size() > kMostSources) sources_.pop_back();
     return made;
 }
 
-Result<std::shared_ptr<const Head::Source>> Head::open_source(const TreeOrder& order) {
+Result<Head::SourcePtr> Head::open_source(const TreeOrder& order) {
     auto epoch = files_.tree_catalog().epoch();
     BootTime looked = BootClock::now();
-    auto place = files_.look(as_file(order, ~std::uint64_t{0}));
+    auto place = files_.current(as_file(order, ~std::uint64_t{0}));
     if (!place.ok()) return place.take_status();
     // Without room for its parts, whoever asks opens it: that is once, not twice.
     if (Status full = store_.room_for_file(tier_, std::min(place->attributes.size, kPartBytes));

@@ -39,6 +39,30 @@ bool is_plain(std::string_view relative) {
     return true;
 }
 
+// To the end.
+Result<FileOrder> read_template(MetaReader& reader) {
+    FileOrder order;
+    auto tier = reader.number<std::uint8_t>();
+    order.tier = static_cast<Tier>(tier);
+    order.copies = reader.number<std::uint16_t>();
+    auto validate = reader.number<std::uint8_t>();
+    order.validate = validate != 0;
+    order.largest = reader.number<std::uint64_t>();
+    order.settled_ns = reader.number<std::uint64_t>();
+    auto on_failure = reader.number<std::uint8_t>();
+    order.on_failure = static_cast<OnFailure>(on_failure);
+    auto stands_in = reader.number<std::uint8_t>();
+    order.stands_in = stands_in != 0;
+    if (!reader.empty()) order.part = reader.number<std::uint32_t>();
+    if (!reader.whole() || tier >= kTiers || validate > 1 || stands_in > 1 ||
+        on_failure > static_cast<std::uint8_t>(OnFailure::Recache))
+        return incomplete("order of a file");
+    if (order.copies < 1 || order.copies > kMaxCopies)
+        return Status(Code::BadInput, "a file can have 1 to " + std::to_string(kMaxCopies) +
+                                          " copies, not " + std::to_string(order.copies));
+    return order;
+}
+
 }  // namespace
 
 // ---- attributes ------------------------------------------------------------------------------
@@ -106,14 +130,17 @@ Result<Range> FileOrder::range(std::uint64_t size) const {
 }
 
 std::string FileOrder::encode() const {
+    return MetaWriter().text(root).text(path).take() + encode_template();
+}
+
+std::string FileOrder::encode_template() const {
     MetaWriter writer;
-    writer.text(root)
-        .text(path)
-        .number(static_cast<std::uint8_t>(tier))
+    writer.number(static_cast<std::uint8_t>(tier))
         .number(copies)
         .number(static_cast<std::uint8_t>(validate))
         .number(largest)
         .number(settled_ns)
+        .number(static_cast<std::uint8_t>(on_failure))
         .number(static_cast<std::uint8_t>(stands_in));
     if (part) writer.number(*part);
     return writer.take();
@@ -121,39 +148,19 @@ std::string FileOrder::encode() const {
 
 Result<FileOrder> FileOrder::decode(const std::string& meta) {
     MetaReader reader(meta);
-    FileOrder order;
-    order.root = reader.text();
-    order.path = reader.text();
-    auto tier = reader.number<std::uint8_t>();
-    order.tier = static_cast<Tier>(tier);
-    order.copies = reader.number<std::uint16_t>();
-    auto validate = reader.number<std::uint8_t>();
-    order.validate = validate != 0;
-    order.largest = reader.number<std::uint64_t>();
-    order.settled_ns = reader.number<std::uint64_t>();
-    auto stands_in = reader.number<std::uint8_t>();
-    order.stands_in = stands_in != 0;
-    if (!reader.empty()) order.part = reader.number<std::uint32_t>();
-    if (!reader.whole() || tier >= kTiers || validate > 1 || stands_in > 1)
-        return incomplete("order of a file");
-    if (order.copies < 1 || order.copies > kMaxCopies)
-        return Status(Code::BadInput, "a file can have 1 to " + std::to_string(kMaxCopies) +
-                                          " copies, not " + std::to_string(order.copies));
-    for (auto* path : {&order.root, &order.path})
-        if (Status status = check_path(*path); !status.ok()) return status;
+    std::string root(reader.text()), path(reader.text());
+    auto order = read_template(reader);
+    if (!order.ok()) return order;
+    order->root = std::move(root);
+    order->path = std::move(path);
+    for (auto* one : {&order->root, &order->path})
+        if (Status status = check_path(*one); !status.ok()) return status;
     return order;
 }
 
-std::string OpenMessage::encode() const {
-    return MetaWriter().number(static_cast<std::uint8_t>(on_failure)).take() + order.encode();
-}
-
-Result<OpenMessage> OpenMessage::decode(const std::string& meta) {
-    if (meta.empty() || static_cast<unsigned char>(meta[0]) > 2)
-        return incomplete("open of a file");
-    auto order = FileOrder::decode(meta.substr(1));
-    if (!order.ok()) return order.take_status();
-    return OpenMessage{static_cast<OnFailure>(meta[0]), std::move(*order)};
+Result<FileOrder> FileOrder::decode_template(const std::string& meta) {
+    MetaReader reader(meta);
+    return read_template(reader);
 }
 
 std::string PartReply::encode() const {
@@ -233,15 +240,15 @@ Result<TreeReply> TreeReply::decode(const std::string& meta) {
     return reply;
 }
 
-std::string LeaveMessage::encode() const {
+std::string InvalidateMessage::encode() const {
     return MetaWriter().text(path).text(key).take();
 }
 
-Result<LeaveMessage> LeaveMessage::decode(const std::string& meta) {
+Result<InvalidateMessage> InvalidateMessage::decode(const std::string& meta) {
     MetaReader reader(meta);
-    LeaveMessage message{std::string(reader.text()), std::string(reader.text())};
+    InvalidateMessage message{std::string(reader.text()), std::string(reader.text())};
     if (!reader.whole() || message.path.empty() == message.key.empty())
-        return incomplete("path that leaves the cache");
+        return incomplete("path to invalidate");
     if (!message.key.empty() &&
         (!message.key.starts_with(kFilePrefix) || message.key.size() > kMaxKey))
         return Status(Code::BadInput, "it is not the key of a file");

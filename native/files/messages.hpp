@@ -51,6 +51,13 @@ struct Range {
     bool operator==(const Range&) const = default;
 };
 
+// What the request does that meets a failed owner.
+enum class OnFailure : std::uint8_t {
+    Abort = 0,     // Unavailable
+    Redirect = 1,  // NotCached
+    Recache = 2,   // asks the next owner
+};
+
 // What a reader wants, and under which policy.
 struct FileOrder {
     std::string root, path;  // absolute; the path is the root, "/" and the rest, without ".."
@@ -59,7 +66,8 @@ struct FileOrder {
     bool validate = false;         // look at the file first, whatever is known of it
     std::uint64_t largest = 0;     // larger files are not cached; 0: a quarter of the tier
     std::uint64_t settled_ns = 0;  // files that changed less long ago are served but not kept
-    bool stands_in = false;        // the owners before the one that is asked have failed
+    OnFailure on_failure = OnFailure::Recache;  // for agents that ask the owners
+    bool stands_in = false;  // the owners before the one that is asked have failed
     // If a part of a large file is enough: which, from 0.
     std::optional<std::uint32_t> part = {};
 
@@ -69,21 +77,10 @@ struct FileOrder {
     Result<std::string> below_root() const;
     std::string encode() const;
     static Result<FileOrder> decode(const std::string& meta);
-};
-
-// What the request does that meets a failed owner.
-enum class OnFailure : std::uint8_t {
-    Abort = 0,     // Unavailable
-    Redirect = 1,  // NotCached
-    Recache = 2,   // asks the next owner
-};
-
-// An order by descriptor.
-struct OpenMessage {
-    OnFailure on_failure = OnFailure::Recache;
-    FileOrder order;
-    std::string encode() const;
-    static Result<OpenMessage> decode(const std::string& meta);
+    // The same without root and path, which come before it: for programs that are told once how
+    // they are to order files. Decoded, both are empty.
+    std::string encode_template() const;
+    static Result<FileOrder> decode_template(const std::string& meta);
 };
 
 // What a program is told that asked for a part: what it was passed, which may be the whole file.
@@ -128,11 +125,11 @@ struct TreeReply {
     static Result<TreeReply> decode(const std::string& meta);
 };
 
-// A path that leaves the cache: said by a program, or, as the key that says so, by a member.
-struct LeaveMessage {
+// A path that is invalidated: named by a program, or, as the key that says so, by a member.
+struct InvalidateMessage {
     std::string path, key;  // one of them
     std::string encode() const;
-    static Result<LeaveMessage> decode(const std::string& meta);
+    static Result<InvalidateMessage> decode(const std::string& meta);
 };
 
 // Keys of objects that are copies of files begin so; no others do.

@@ -1,5 +1,5 @@
-// The agent's side of the attribute table (preload/table.h): programs that hold descriptors of our
-// copies find there what the originals are like. Thread-safe.
+// The agent's side of the attribute table (base/attribute_table.h): programs that hold descriptors
+// of our copies find there what the originals are like. Thread-safe.
 #pragma once
 
 #include <chrono>

@@ -36,7 +36,7 @@ void Tree::add_to(Handlers& handlers) {
     handlers.add(Op::Tree, [this](Request& request) { return handle(request); });
 }
 
-std::variant<Answer, Blocking> Tree::handle(const Request& request) {
+Outcome Tree::handle(const Request& request) {
     auto order = TreeOrder::decode(request.meta);
     if (!order.ok()) return Answer(order.take_status());
     if (Status wrong = order->check(); !wrong.ok()) return Answer(wrong);
@@ -45,7 +45,7 @@ std::variant<Answer, Blocking> Tree::handle(const Request& request) {
     if (out(*order, 0))
         return Answer(
             Status(Code::NotCached, order->path + " was changed and has not been refreshed since"));
-    if (auto copy = held(*order)) {
+    if (auto copy = cached(*order)) {
         // A copy that was good when it was asked for is good enough: that all is to be looked at
         // again from now on is no reason to send its reader to the shared file system.
         auto serve_copy = [this, path = order->path, copy = *copy, pass](Body&) -> Answer {
@@ -60,7 +60,7 @@ std::variant<Answer, Blocking> Tree::handle(const Request& request) {
     if (!path.ok()) return Answer(path.take_status());
     std::size_t lane = lane::kTree + path->level;
     auto climb = [this, order = *order, path = *path, pass](Body& body) -> Answer {
-        if (auto document = known(order, pass)) return serve(*document, pass);
+        if (auto document = open_cached(order, pass)) return serve(*document, pass);
         Wait wait(incidents_, "tree", order.path, "", body.deadline(), body.arrived());
         auto document = fetch(order, path, less_margin(body.deadline()));
         wait.ended(document);
@@ -71,44 +71,44 @@ std::variant<Answer, Blocking> Tree::handle(const Request& request) {
 
 Result<Document> Tree::obtain(const TreeOrder& order, Duration deadline) {
     if (Status wrong = order.check(); !wrong.ok()) return wrong;
-    if (auto document = known(order, false)) return *document;
+    if (auto document = open_cached(order, false)) return *document;
     auto path = way(order);
     if (!path.ok()) return path.take_status();
     return fetch(order, *path, deadline);
 }
 
 bool Tree::out(const TreeOrder& order, std::uint64_t inode) const {
-    const Excluded& excluded = files_.excluded();
-    return excluded.contains(order.path) || (inode != 0 && excluded.contains(inode)) ||
-           (order.kind == TreeOrder::Kind::Listing && excluded.touches(order.path));
+    const InvalidatedPaths& invalidated = files_.invalidated();
+    return invalidated.contains(order.path) || (inode != 0 && invalidated.contains(inode)) ||
+           (order.kind == TreeOrder::Kind::Listing && invalidated.touches(order.path));
 }
 
-std::optional<Catalog::Known> Tree::believed(const TreeOrder& order) {
-    files_.look_awake();
-    auto seen = files_.tree_catalog().look_up(order.path);
-    if (!seen || BootClock::now() - seen->looked >= settings().ttl ||
-        S_ISDIR(seen->attributes.mode) != (order.kind == TreeOrder::Kind::Listing) ||
-        out(order, seen->attributes.inode))
+std::optional<Catalog::Known> Tree::known(const TreeOrder& order) {
+    files_.distrust_if_away();
+    auto known = files_.tree_catalog().find(order.path);
+    if (!known || BootClock::now() - known->looked >= settings().ttl ||
+        S_ISDIR(known->attributes.mode) != (order.kind == TreeOrder::Kind::Listing) ||
+        out(order, known->attributes.inode))
         return std::nullopt;
-    return seen;
+    return known;
 }
 
-std::optional<Tree::Copy> Tree::held(const TreeOrder& order) {
-    auto seen = believed(order);
-    if (!seen) return std::nullopt;
-    auto object = store_.peek(tree_key(order, seen->attributes.identity(), seen->listing_crc));
+std::optional<Tree::Copy> Tree::cached(const TreeOrder& order) {
+    auto known = this->known(order);
+    if (!known) return std::nullopt;
+    auto object = store_.peek(tree_key(order, known->attributes.identity(), known->listing_crc));
     if (!object) return std::nullopt;
-    return Copy{*seen, std::move(object)};
+    return Copy{*known, std::move(object)};
 }
 
 std::optional<Document> Tree::open(const Copy& copy, bool counts) {
-    auto& [seen, object] = copy;
+    auto& [known, object] = copy;
     auto file = store_.open_file(object);
     if (!file.ok()) return std::nullopt;
     if (counts) store_.find(object->key);
     ++counters_.hits;
-    return Document{.attributes = seen.attributes,
-                    .looked = seen.looked,
+    return Document{.attributes = known.attributes,
+                    .looked = known.looked,
                     .keep = true,
                     .file = std::make_shared<const Fd>(std::move(*file)),
                     .size = object->size,
@@ -116,8 +116,8 @@ std::optional<Document> Tree::open(const Copy& copy, bool counts) {
                     .on_disk = object->tier == Tier::Disk};
 }
 
-std::optional<Document> Tree::known(const TreeOrder& order, bool counts) {
-    auto copy = held(order);
+std::optional<Document> Tree::open_cached(const TreeOrder& order, bool counts) {
+    auto copy = cached(order);
     return copy ? open(*copy, counts) : std::nullopt;
 }
 
@@ -164,11 +164,13 @@ Result<Document> Tree::fetch(const TreeOrder& order, const Way& way, Duration de
                            .text(order.root)
                            .text(order.path)
                            .take();
-    auto document = joining_.once(name, deadline, [&]() -> Result<Document> {
+    auto bring = [&]() -> Result<Document> {
         // Whoever brought it may have ended after we looked.
-        if (auto here = known(order, false)) return *here;
+        if (auto here = open_cached(order, false)) return *here;
         return way.level == 0 ? head_.read(order, deadline) : find(order, way, deadline);
-    });
+    };
+    auto document = fetches_.run(name, deadline, bring)
+                        .value_or(Status(Code::NotCached, "it did not arrive in time"));
     if (document.ok() && out(order, document->attributes.inode))
         document = Status(Code::NotCached, order.path + " has just changed");
     if (!document.ok()) ++counters_.not_cached;

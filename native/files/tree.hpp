@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/single_flight.hpp"
 #include "base/status.hpp"
 #include "files/document.hpp"
 #include "files/files.hpp"
@@ -67,14 +68,14 @@ class Tree {
     void set(const TreeSettings& settings);
     TreeSettings settings() const;
     void add_to(Handlers& handlers);
-    std::variant<Answer, Blocking> handle(const Request& request);
+    Outcome handle(const Request& request);
 
     // May block: what is asked for, from here or from above.
     Result<Document> obtain(const TreeOrder& order, Duration deadline);
 
     const TreeCounters& counters() const { return counters_; }
     const Head& head() const { return head_; }
-    std::uint64_t joined() const { return joining_.joined() + head_.joined(); }
+    std::uint64_t joined() const { return fetches_.joined() + head_.joined(); }
 
   private:
     // Who is to be asked, in turn, and how many may be asked one above the other.
@@ -96,17 +97,17 @@ class Tree {
     };
     Result<Way> way(const TreeOrder& order);
     // What was seen of a path and still holds.
-    std::optional<Catalog::Known> believed(const TreeOrder& order);
+    std::optional<Catalog::Known> known(const TreeOrder& order);
     struct Copy {
-        Catalog::Known seen;
+        Catalog::Known known;
         ObjectPtr object;
     };
     // What is here: no I/O.
-    std::optional<Copy> held(const TreeOrder& order);
+    std::optional<Copy> cached(const TreeOrder& order);
     // May block. Only what programs of this node read counts as used: every node below asks once,
     // whatever it is.
     std::optional<Document> open(const Copy& copy, bool counts);
-    std::optional<Document> known(const TreeOrder& order, bool counts);
+    std::optional<Document> open_cached(const TreeOrder& order, bool counts);
     bool out(const TreeOrder& order, std::uint64_t inode) const;
     Answer serve(const Document& document, bool pass);
     Result<Document> fetch(const TreeOrder& order, const Way& way, Duration deadline);
@@ -124,7 +125,7 @@ class Tree {
     Events& events_;
     Incidents& incidents_;
     Head head_;
-    Joining joining_;
+    SingleFlight<std::string, Result<Document>> fetches_;
     TreeCounters counters_;
 
     mutable std::mutex mutex_;

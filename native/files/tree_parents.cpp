@@ -23,7 +23,7 @@ Result<Tree::Way> Tree::way(const TreeOrder& order) {
     if (!found.placement || found.placement->numbers.empty())
         return Status(Code::NotCached, "this agent does not know its peers yet");
     const Placement& placement = *found.placement;
-    auto self = std::ranges::find(placement.numbers, placement.self) - placement.numbers.begin();
+    auto self = std::ranges::find(placement.numbers, placement_.self()) - placement.numbers.begin();
     found.above = placement.trees.ancestors(placement.ring, file_prefix(order.path),
                                             static_cast<std::uint32_t>(self), settings().degree);
     std::size_t depth = found.above.size();
@@ -66,7 +66,7 @@ Result<Document> Tree::find(const TreeOrder& order, const Way& way, Duration dea
         Duration left = end - Clock::now();
         if (left <= Duration::zero()) break;
         auto answer =
-            placement.numbers[node] == placement.self
+            placement.numbers[node] == placement_.self()
                 ? head_.read(order, left)
                 : ask({placement.numbers[node], placement.addresses[node], left, epoch}, asked);
         if (final(answer)) return answer;

@@ -16,15 +16,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/backoff.h"
 #include "preload/frame.h"
 #include "preload/shim.h"
 
 #define KEPT 8
 // Programs expect low numbers for their own files.
 static const int kHighNumbers[] = {500, 200, 60};
-#define LONGEST_PAUSE_MS 10000u
-// An agent that lives and reads a large file may take so many deadlines.
-#define MOST_DEADLINES 10
 
 struct connection {
     _Atomic bool taken;
@@ -34,31 +32,12 @@ struct connection {
 
 static struct connection kept[KEPT];
 static _Atomic int owner;  // the process that they belong to
-static _Atomic uint64_t left_alone_until_ms;
-static _Atomic uint64_t pause_ms;
+static struct hf_backoff backoff;
 
 static uint64_t now_ms(void) {
     struct timespec now;
     hf_now(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
-// ---- whether to ask at all -------------------------------------------------------------------
-
-static bool left_alone(void) {
-    uint64_t until = left_alone_until_ms;
-    return until != 0 && now_ms() < until;
-}
-
-static void failed(void) {
-    uint64_t pause = pause_ms == 0 ? 200 : 2 * pause_ms;
-    if (pause > LONGEST_PAUSE_MS) pause = LONGEST_PAUSE_MS;
-    pause_ms = pause;
-    left_alone_until_ms = now_ms() + pause;
-}
-
-static void answered(void) {
-    if (pause_ms != 0) pause_ms = left_alone_until_ms = 0;
 }
 
 // ---- connections -----------------------------------------------------------------------------
@@ -191,7 +170,7 @@ static enum outcome exchange(int socket, struct talk* talk, struct passed* passe
     *got = 0;
     for (;;) {
         // Most often it is not there yet, and waiting first spares a call.
-        for (int left = MOST_DEADLINES; !wait_for(socket, POLLIN, end);
+        for (int left = HF_FILE_DEADLINES; !wait_for(socket, POLLIN, end);
              end += hf_settings.deadline_ms)
             if (--left == 0 || !hf_agent_beats()) return LATE;
         size_t at = *got < sizeof reply->bytes ? *got : HF_HEADER;
@@ -252,17 +231,17 @@ static enum outcome ask(struct talk* talk, struct passed* passed) {
 static enum outcome ask_and_learn(struct talk* talk, struct passed* passed) {
     enum outcome outcome = ask(talk, passed);
     if (outcome == SAID_YES || outcome == SAID_NO)
-        answered();
+        hf_answered(&backoff);
     else
-        failed();
+        hf_failed(&backoff, now_ms());
     return outcome;
 }
 
-void hf_say_leaves(const struct hf_place* place) {
-    // Also an agent that was left alone: whoever is not told goes on to serve what was.
+void hf_invalidate(const struct hf_place* place) {
+    // Also an agent from which we back off: whoever is not told goes on to serve what was.
     HF_BORROW(struct talk, talk);
     if (talk != NULL && !hf_agent_is_silent()) {
-        hf_write_leave(&talk->request, place);
+        hf_write_invalidate(&talk->request, place);
         struct passed passed = {-1, MSG_CMSG_CLOEXEC};
         enum outcome outcome = ask_and_learn(talk, &passed);
         if (passed.file >= 0) syscall(SYS_close, passed.file);
@@ -300,7 +279,7 @@ static bool is_elsewhere(const struct hf_root* known) {
 }
 
 int hf_ask_for(const struct hf_place* place, bool close_on_exec) {
-    if (left_alone() || !hf_knows_copies() || hf_agent_is_silent() || is_elsewhere(place->root))
-        return -1;
+    if (hf_has_failed(&backoff) && hf_backs_off(&backoff, now_ms())) return -1;
+    if (!hf_knows_copies() || hf_agent_is_silent() || is_elsewhere(place->root)) return -1;
     return ask_for(place, close_on_exec);
 }

@@ -1,4 +1,4 @@
-// The calls that change files or their names: the path leaves the cache of all nodes first, then
+// The calls that change files or their names: the path is invalidated at all nodes first, then
 // the shared file system is changed as ever.
 #include <fcntl.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 #include "preload/shim.h"
 
-static void say_leaves(const struct hf_root* root, const char* rest) {
+static void invalidate(const struct hf_root* root, const char* rest) {
     HF_BORROW(struct hf_place, place);
     size_t top = strlen(root->path), bytes = strlen(rest);
     if (place == NULL || top + bytes + 1 > sizeof place->path) return;
@@ -21,7 +21,7 @@ static void say_leaves(const struct hf_root* root, const char* rest) {
     place->bytes = top + bytes;
     memcpy(place->path, root->path, top);
     memcpy(place->path + top, rest, bytes + 1);
-    hf_say_leaves(place);
+    hf_invalidate(place);
 }
 
 // Whether there is a directory that is not empty.
@@ -69,8 +69,8 @@ static void changes(int directory, const char* path, bool follow, enum change ch
         const char* other = is_real ? hf_touched(root, &places->real, change != CONTENT) : NULL;
         if (one == NULL && other == NULL) continue;
         if (change == NAME_UNLESS_FULL && is_full(directory, path)) break;
-        if (one != NULL) say_leaves(root, one);
-        if (other != NULL && (one == NULL || strcmp(one, other) != 0)) say_leaves(root, other);
+        if (one != NULL) invalidate(root, one);
+        if (other != NULL && (one == NULL || strcmp(one, other) != 0)) invalidate(root, other);
     }
     errno = saved;
 }
@@ -148,7 +148,8 @@ CHANGES(int, removexattr, true, HERE, path, (const char* path, const char* name)
 
 // ---- names that the C library makes up -------------------------------------------------------
 
-// The file is new and has a name that nobody can have cached; it leaves before it is written to.
+// The file is new and has a name that nobody can have cached; it is invalidated before it is
+// written to.
 #define MAKES(name, parameters, arguments)              \
     HF_NEXT(name);                                      \
     HF_PUBLIC int name parameters {                     \

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { kOpen = 12, kLeave = 15, kVersion = 1 };
+enum { kOpen = 12, kInvalidate = 15, kVersion = 1 };
 enum { kReply = 1, kDescriptor = 4 };
 enum { kOpAt = 5, kFlagsAt = 6, kStatusAt = 8, kMetaAt = 12, kRequestAt = 16, kBodyAt = 24 };
 enum { kDeadlineAt = 36, kCrcAt = 40 };
@@ -68,23 +68,18 @@ static void begin(struct hf_frame* frame) {
 
 void hf_write_open(struct hf_frame* frame, const struct hf_place* place) {
     begin(frame);
-    add(frame, hf_settings.on_failure, 1);
     add_text(frame, place->root->path, strlen(place->root->path));
     add_text(frame, place->path, place->bytes);
-    add(frame, hf_settings.tier, 1);
-    add(frame, hf_settings.copies, 2);
-    add(frame, hf_settings.validate, 1);
-    add(frame, hf_settings.largest, 8);
-    add(frame, hf_settings.settled_ns, 8);
-    add(frame, 0, 1);
+    memcpy(frame->bytes + frame->size, hf_settings.order, sizeof hf_settings.order);
+    frame->size += sizeof hf_settings.order;
     finish(frame, kOpen, kDescriptor);
 }
 
-void hf_write_leave(struct hf_frame* frame, const struct hf_place* place) {
+void hf_write_invalidate(struct hf_frame* frame, const struct hf_place* place) {
     begin(frame);
     add_text(frame, place->path, place->bytes);
     add_text(frame, "", 0);
-    finish(frame, kLeave, 0);
+    finish(frame, kInvalidate, 0);
 }
 
 // ---- replies ---------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ BY_NAME(int, fstatfs, statfs, (int file, struct statfs* out), (file, out), (path
 HF_PUBLIC int fstatvfs64(int file, struct statvfs64* out) __attribute__((alias("fstatvfs")));
 HF_PUBLIC int fstatfs64(int file, struct statfs64* out) __attribute__((alias("fstatfs")));
 
-// Those that change it are also ours by name, so the path leaves the cache.
+// Those that change it are also ours by name, so the path is invalidated.
 BY_NAME(int, fchmod, chmod, (int file, mode_t mode), (file, mode), (path, mode))
 BY_NAME(int, fchown, chown, (int file, uid_t user, gid_t group), (file, user, group),
         (path, user, group))

@@ -55,21 +55,30 @@ static bool roots(void) {
     return hf_settings.count > 0;
 }
 
-static bool policy(void) {
-    uint64_t on_failure, tier, validate, copies;
-    if (!number("HOLDFAST_SHIM_ON_FAILURE", 2, &on_failure) ||
-        !number("HOLDFAST_SHIM_TIER", 1, &tier) ||
-        !number("HOLDFAST_SHIM_VALIDATE", 1, &validate) ||
-        !number("HOLDFAST_SHIM_COPIES", 16, &copies) ||
-        !number("HOLDFAST_SHIM_LARGEST", UINT64_MAX, &hf_settings.largest) ||
-        !number("HOLDFAST_SHIM_SETTLED_NS", UINT64_MAX, &hf_settings.settled_ns) ||
-        !number("HOLDFAST_SHIM_FILTERS", UINT64_MAX, &hf_settings.filters) ||
-        !number("HOLDFAST_SHIM_DEADLINE_MS", 3600 * 1000, &hf_settings.deadline_ms))
-        return false;
-    hf_settings.on_failure = (uint8_t)on_failure;
-    hf_settings.tier = (uint8_t)tier;
-    hf_settings.validate = (uint8_t)validate;
-    hf_settings.copies = (uint16_t)copies;
+static int digit(char hex) {
+    if (hex >= '0' && hex <= '9') return hex - '0';
+    return hex >= 'a' && hex <= 'f' ? hex - 'a' + 10 : -1;
+}
+
+static uint64_t little_endian(const unsigned char* in, size_t bytes) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; ++i) value |= (uint64_t)in[i] << (8 * i);
+    return value;
+}
+
+static bool order(void) {
+    const char* hex = getenv("HOLDFAST_SHIM_ORDER");
+    if (hex == NULL || strlen(hex) != 2 * sizeof hf_settings.order) return false;
+    unsigned char bytes[sizeof hf_settings.order];
+    for (size_t i = 0; i < sizeof bytes; ++i) {
+        int high = digit(hex[2 * i]), low = digit(hex[2 * i + 1]);
+        if (high < 0 || low < 0) return false;
+        bytes[i] = (unsigned char)(16 * high + low);
+    }
+    memcpy(hf_settings.order, bytes, sizeof bytes);
+    hf_settings.copies = (uint16_t)little_endian(bytes + HF_ORDER_COPIES_AT, 2);
+    hf_settings.validate = bytes[HF_ORDER_VALIDATE_AT];
+    hf_settings.largest = little_endian(bytes + HF_ORDER_LARGEST_AT, 8);
     return true;
 }
 
@@ -83,8 +92,9 @@ __attribute__((constructor)) static void begin(void) {
     hf_settings.user = geteuid();
     hf_settings.start = (uint32_t)getpid();
     if (!text("HOLDFAST_SHIM_SOCKET", hf_settings.socket, sizeof hf_settings.socket) ||
-        !text("HOLDFAST_SHIM_TABLE", hf_settings.table, sizeof hf_settings.table) || !policy() ||
-        !roots())
+        !text("HOLDFAST_SHIM_TABLE", hf_settings.table, sizeof hf_settings.table) || !roots() ||
+        !order() || !number("HOLDFAST_SHIM_FILTERS", UINT64_MAX, &hf_settings.filters) ||
+        !number("HOLDFAST_SHIM_DEADLINE_MS", 3600 * 1000, &hf_settings.deadline_ms))
         return;
     begin_process();
     if (pthread_atfork(NULL, NULL, begin_process) != 0) return;

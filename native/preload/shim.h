@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "base/attribute_table.h"
+#include "base/order_template.h"
 
 #define HF_PUBLIC __attribute__((visibility("default")))
 #define HF_MOST_ROOTS 32
@@ -69,11 +70,11 @@ struct hf_settings {
     uint32_t start;  // a number that differs from process to process
     uint32_t user;   // to whom this process belonged when it began
     uint64_t deadline_ms;
-    uint64_t filters;  // of system calls that `holdfast run` had
-    // Of an order, as docs/reference/protocol.md has them.
-    uint8_t on_failure, tier, validate;
-    uint16_t copies;
-    uint64_t largest, settled_ns;
+    uint64_t filters;            // of system calls that `holdfast run` had
+    char order[HF_ORDER_BYTES];  // of any file: what follows root and path
+    uint16_t copies;             // of that
+    uint8_t validate;
+    uint64_t largest;
 };
 extern struct hf_settings hf_settings;
 
@@ -81,10 +82,10 @@ extern struct hf_settings hf_settings;
 bool hf_active(void);
 void hf_switch_off(void);
 
-// Whether filters of system calls came since then for this thread (filtering.c).
+// Whether filters of system calls came since then for this thread (seccomp.c).
 bool hf_is_filtered(void);
 
-// ---- whether the agent sees the same (mounting.c) ----
+// ---- whether the agent sees the same (mounts.c) ----
 
 enum hf_whether { HF_UNTOLD, HF_ELSEWHERE, HF_HERE };
 // Whether a root is the directory that the agent's copies are of. Where mount namespaces differ its
@@ -117,8 +118,8 @@ struct hf_root* hf_root_of(const char* path, size_t root_bytes);
 
 // A descriptor of a copy; -1: the file is to be had from the shared file system.
 int hf_ask_for(const struct hf_place* place, bool close_on_exec);
-// Returns when all nodes know that it leaves the cache, or cannot be told.
-void hf_say_leaves(const struct hf_place* place);
+// Returns when it is invalidated at all nodes, or they cannot be told.
+void hf_invalidate(const struct hf_place* place);
 void hf_forget_connections(void);  // in a child
 // The same file under a number that programs do not expect for theirs; -1: there is none.
 int hf_raise(int low);
@@ -151,7 +152,7 @@ void hf_wait_until_stale(void);
 // What the original's fstat would be.
 void hf_fill(const struct hf_entry* original, struct stat* out);
 
-// ---- the original itself (holding.c, locking.c) ----
+// ---- the original itself (original.c, flock.c) ----
 
 // From here on the number stands for the original, at the same offset. False: it did already, or
 // the original is another. Marked: the process may hold locks of it, and opens it itself.

@@ -4,6 +4,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
 
 #include "base/fault.hpp"
 #include "base/log.hpp"
@@ -49,12 +50,12 @@ nb::dict counters(Agent& agent) {
     all["probes"] = agent.probes().probes();
     all["file_hits"] = files.hits.load();
     all["file_fills"] = fills.started.load();
-    all["file_joined"] = fills.joined.load();
+    all["file_joined"] = agent.files().fills_joined();
     all["file_bytes"] = fills.bytes.load();
     all["file_local"] = opener.local.load();
     all["file_fetched"] = opener.fetched.load();
     all["file_fetched_bytes"] = opener.fetched_bytes.load();
-    all["file_fetches_joined"] = opener.joined.load();
+    all["file_fetches_joined"] = agent.opener().joined();
     all["file_failures"] = opener.failures.load();
     all["file_not_cached"] = files.not_cached.load();
     all["file_changed"] = files.changed.load();
@@ -146,11 +147,19 @@ void bind_agent(nb::module_& module) {
                 auto call = self.calls().next();
                 if (!call) return nb::none();
                 // A name that is no text names nothing: whoever sent it is told so.
+                nb::object within = nb::none();
+                if (call->within)
+                    within = nb::float_(std::chrono::duration<double>(*call->within).count());
                 return nb::make_tuple(call->id, text_of(call->service), text_of(call->method),
-                                      as_bytes(call->message));
+                                      as_bytes(call->message), within);
             },
-            nb::sig("def next_call(self) -> tuple[int, str, str, bytes] | None"),
-            "The next call to this agent's services: id, service, method, message.")
+            nb::sig("def next_call(self) -> tuple[int, str, str, bytes, float | None] | None"),
+            "The next call to this agent's services: id, service, method, message, and of one that "
+            "may be parked, how many seconds it may wait.")
+        .def(
+            "take_cancelled", [](Agent& self) { return self.calls().take_cancelled(); },
+            nb::sig("def take_cancelled(self) -> list[int]"),
+            "Parked calls that were taken and whose callers have gone since.")
         .def(
             "answer",
             [](Agent& self, std::uint64_t id, const nb::bytes& message) {
@@ -192,7 +201,7 @@ void bind_agent(nb::module_& module) {
         .def(
             "stop", [](Agent& self) { self.stop(); }, nb::call_guard<nb::gil_scoped_release>(),
             "End all requests and wait for the threads.");
-    bind_requests(agent);
+    bind_requests(module, agent);
     bind_survey(module, agent);
     bind_tombstones(agent);
     bind_files(agent);

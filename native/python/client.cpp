@@ -61,6 +61,23 @@ void bind_client(nb::module_& module) {
         .def_ro("has_source", &ObjectInfo::has_source)
         .def_ro("copies", &ObjectInfo::copies);
 
+    nb::class_<PendingCall>(module, "PendingCall",
+                            "A call that is answered later; dropping the last reference to it "
+                            "cancels it. Safe for threads.")
+        .def(
+            "result",
+            [](PendingCall& self) {
+                auto answer = unlocked([&] { return self.result(); });
+                return as_bytes(value_or_raise(answer));
+            },
+            "Wait for the answer, as long as the agent gives signs of life.")
+        .def_prop_ro(
+            "done", [](PendingCall& self) { return unlocked([&] { return self.done(); }); },
+            "Whether `result` has something to tell at once.")
+        .def(
+            "cancel", [](PendingCall& self) { unlocked([&] { self.cancel(); }); },
+            "Wait no longer; the agent is told.");
+
     nb::class_<AgentClient> client(
         module, "AgentClient",
         "Requests to agents by address; safe for threads and for fork.\n\n"
@@ -194,6 +211,23 @@ void bind_client(nb::module_& module) {
             },
             "address"_a, "service"_a, "method"_a, "message"_a, "deadline"_a = 5.0,
             "Ask a service on the Python side of an agent.")
+        .def(
+            "wait",
+            [](AgentClient& self, const std::string& address, const std::string& service,
+               const std::string& method, const nb::bytes& message, double within,
+               double deadline) {
+                WaitMessage order{
+                    service, method, as_string(message),
+                    std::chrono::duration_cast<std::chrono::milliseconds>(as_duration(within))};
+                auto call =
+                    unlocked([&] { return self.wait(address, order, as_duration(deadline)); });
+                return std::move(value_or_raise(call));
+            },
+            "address"_a, "service"_a, "method"_a, "message"_a, "within"_a = 30.0,
+            "deadline"_a = 5.0, nb::keep_alive<0, 1>(),
+            "Ask a service that may answer late, and go on meanwhile.\n\n"
+            "The agent has `within` to answer, and must give signs of life: `deadline` is how many "
+            "seconds of its silence are borne. All such calls to an agent share a connection.")
         .def(
             "close", [](AgentClient& self) { self.client().close_idle(); },
             "Close the connections that are idle; the next request opens new ones.");

@@ -4,8 +4,10 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "base/backoff.h"
 #include "files/listing.hpp"
 #include "files/owner_walk.hpp"
 #include "python/bind.hpp"
@@ -17,12 +19,6 @@ using namespace holdfast;
 
 namespace {
 
-FileOrder as_order(const nb::bytes& root, const nb::bytes& path, Tier tier, std::uint16_t copies,
-                   bool validate, std::uint64_t largest, std::uint64_t settled_ns, bool stands_in) {
-    return {as_string(root), as_string(path), tier,      copies, validate,
-            largest,         settled_ns,      stands_in, {}};
-}
-
 Result<PartReply> as_passed(const std::string& meta, bool in_parts) {
     if (in_parts) return PartReply::decode(meta);
     auto attributes = Attributes::decode(meta);
@@ -30,15 +26,9 @@ Result<PartReply> as_passed(const std::string& meta, bool in_parts) {
     return PartReply{*attributes, {0, attributes->size}};
 }
 
-struct FileOwners {
-    PlacementPtr placement;
-};
-
-OnFailure as_policy(std::uint8_t on_failure) {
-    if (on_failure > static_cast<std::uint8_t>(OnFailure::Recache))
-        raise(Status(Code::BadInput,
-                     std::to_string(on_failure) + " is not a policy for failures; use 0, 1 or 2"));
-    return static_cast<OnFailure>(on_failure);
+// Times before 1970 are negative.
+std::int64_t as_signed(std::uint64_t ns) {
+    return static_cast<std::int64_t>(ns);
 }
 
 // A clock of the caller's that may have run for years.
@@ -47,10 +37,16 @@ TimePoint as_time(double seconds) {
     return TimePoint(std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds)));
 }
 
-nb::tuple as_tuple(const Attributes& all) {
-    auto time = [](std::uint64_t ns) { return static_cast<std::int64_t>(ns); };
-    return nb::make_tuple(all.mode, all.uid, all.gid, all.nlink, all.inode, all.device, all.size,
-                          all.blocks, time(all.atime_ns), time(all.mtime_ns), time(all.ctime_ns));
+std::uint64_t as_ms(double seconds) {
+    auto since = as_time(seconds).time_since_epoch();
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(since).count());
+}
+
+FileOrder standing_in(const FileOrder& order, bool stands_in) {
+    FileOrder asked = order;
+    asked.stands_in = stands_in;
+    return asked;
 }
 
 // What `receive` makes of the body. One that breaks off is asked for once more: if its agent died
@@ -84,6 +80,47 @@ void bind_reading(nb::module_& module, nb::class_<AgentClient>& client) {
     // The owner of a file follows from this and its path.
     module.attr("FILE_PREFIX") = nb::bytes(kFilePrefix, sizeof kFilePrefix - 1);
 
+    nb::enum_<OnFailure>(module, "OnFailure", "What a request does that meets a failed owner.")
+        .value("ABORT", OnFailure::Abort, "It fails.")
+        .value("REDIRECT", OnFailure::Redirect, "It goes to the shared file system.")
+        .value("RECACHE", OnFailure::Recache, "It goes to the next owner.");
+    nb::class_<FileOrder>(module, "FileOrder",
+                          "A file below a root that is wanted, and under which policy. Immutable.")
+        .def(
+            "__init__",
+            [](FileOrder* self, const nb::bytes& root, const nb::bytes& path, Tier tier,
+               std::uint16_t copies, OnFailure on_failure, bool validate, std::uint64_t largest,
+               std::uint64_t settled_ns) {
+                new (self) FileOrder{.root = as_string(root),
+                                     .path = as_string(path),
+                                     .tier = tier,
+                                     .copies = copies,
+                                     .validate = validate,
+                                     .largest = largest,
+                                     .settled_ns = settled_ns,
+                                     .on_failure = on_failure};
+            },
+            "root"_a, "path"_a, nb::kw_only(), "tier"_a, "copies"_a = 1,
+            "on_failure"_a = OnFailure::Recache, "validate"_a = false, "largest"_a = 0,
+            "settled_ns"_a = 0,
+            "`validate`: the original is looked at first. Larger files than `largest` are not "
+            "cached (0: than a quarter of the tier), those that changed less than `settled_ns` ago "
+            "are served but not kept.")
+        .def_prop_ro(
+            "template", [](const FileOrder& self) { return as_bytes(self.encode_template()); },
+            "All but root and path, as the shim and mounts are told it.");
+    nb::class_<Attributes>(module, "Attributes", "Of an original, as its `stat` would tell them.")
+        .def_ro("mode", &Attributes::mode)
+        .def_ro("uid", &Attributes::uid)
+        .def_ro("gid", &Attributes::gid)
+        .def_ro("nlink", &Attributes::nlink)
+        .def_ro("inode", &Attributes::inode)
+        .def_ro("device", &Attributes::device)
+        .def_ro("size", &Attributes::size)
+        .def_ro("blocks", &Attributes::blocks)
+        .def_prop_ro("atime_ns", [](const Attributes& self) { return as_signed(self.atime_ns); })
+        .def_prop_ro("mtime_ns", [](const Attributes& self) { return as_signed(self.mtime_ns); })
+        .def_prop_ro("ctime_ns", [](const Attributes& self) { return as_signed(self.ctime_ns); });
     nb::class_<Trust>(module, "Trust",
                       "Which members to ask for files, and how long to wait for each.\n\n"
                       "One whose connection fails, or that is late `strikes` times in a row, is "
@@ -120,9 +157,30 @@ void bind_reading(nb::module_& module, nb::class_<AgentClient>& client) {
                 self.failed(member, late, as_time(now));
             },
             "member"_a, "late"_a, "now"_a, "It missed its deadline, or its connection failed.");
+    module.attr("FILE_DEADLINES") = HF_FILE_DEADLINES;
+    nb::class_<hf_backoff>(module, "Backoff",
+                           "When to ask the agent of this node again that failed: each failure in "
+                           "a row doubles the pause. Safe for threads; `now` is the caller's "
+                           "clock.")
+        .def("__init__", [](hf_backoff* self) { new (self) hf_backoff{}; })
+        .def(
+            "backs_off",
+            [](const hf_backoff& self, double now) { return hf_backs_off(&self, as_ms(now)); },
+            "now"_a, "Whether not to ask now.")
+        .def(
+            "failed", [](hf_backoff& self, double now) { hf_failed(&self, as_ms(now)); }, "now"_a,
+            "It did; of requests that were under way at the same time, only the first counts.")
+        .def("answered", [](hf_backoff& self) { hf_answered(&self); }, "It did.");
     nb::class_<OwnerWalk>(module, "OwnerWalk",
                           "Whom to ask for one file, and what to do when an owner fails: as agents "
                           "do.")
+        .def(
+            "__init__",
+            [](OwnerWalk* self, const SharedPlacement& shared, const nb::bytes& key,
+               OnFailure on_failure) {
+                new (self) OwnerWalk(shared.placement, {key.c_str(), key.size()}, on_failure);
+            },
+            "placement"_a, "key"_a, "on_failure"_a, "Begin to ask for a file.")
         .def(
             "next",
             [](OwnerWalk& self, const Trust& trust, double now) -> std::optional<std::uint64_t> {
@@ -138,147 +196,86 @@ void bind_reading(nb::module_& module, nb::class_<AgentClient>& client) {
                      "Whether those before the one to ask failed.")
         .def_prop_ro("aborts", &OwnerWalk::aborts, "Whether a failure ends the reading, too.")
         .def_prop_ro("reason", &OwnerWalk::reason, "Why it does.");
-    nb::class_<FileOwners>(module, "FileOwners",
-                           "Who owns files in one view. Immutable.\n\n"
-                           "numbers[i] is the member on ring.nodes[i]; `with_lost` is the ring "
-                           "with the nodes on it whose members were lost, if any.")
-        .def(
-            "__init__",
-            [](FileOwners* self, const Ring& ring, std::vector<std::uint64_t> numbers,
-               std::optional<Ring> with_lost) {
-                if (numbers.size() != ring.nodes().size())
-                    raise(Status(Code::BadInput, std::to_string(numbers.size()) +
-                                                     " members for the " +
-                                                     std::to_string(ring.nodes().size()) +
-                                                     " nodes of the ring; give one for each"));
-                new (self) FileOwners{std::make_shared<const Placement>(
-                    Placement{.ring = ring,
-                              .numbers = std::move(numbers),
-                              .addresses = {},
-                              .with_lost = std::move(with_lost)})};
-            },
-            "ring"_a, "numbers"_a, "with_lost"_a = nb::none(),
-            nb::sig("def __init__(self, ring: Ring, numbers: collections.abc.Sequence[int], "
-                    "with_lost: Ring | None = None) -> None"))
-        .def(
-            "walk",
-            [](const FileOwners& self, const nb::bytes& key, std::uint8_t on_failure) {
-                return OwnerWalk(self.placement, {key.c_str(), key.size()}, as_policy(on_failure));
-            },
-            "key"_a, "on_failure"_a,
-            "Begin to ask for a file; `on_failure` is as for `AgentClient.open_file`.");
     client
         .def(
             "read",
-            [](AgentClient& self, const std::string& address, const nb::bytes& root,
-               const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
-               std::uint64_t largest, std::uint64_t settled_ns, bool stands_in, double deadline) {
-                auto order =
-                    as_order(root, path, tier, copies, validate, largest, settled_ns, stands_in);
-                return read_whole(self, address, order, deadline, [](Exchange& exchange) {
-                    Status status;
-                    auto bytes = receive_bytes(exchange, status);
-                    return std::pair(std::move(status), std::move(bytes));
-                });
+            [](AgentClient& self, const std::string& address, const FileOrder& order,
+               bool stands_in, double deadline) {
+                return read_whole(self, address, standing_in(order, stands_in), deadline,
+                                  [](Exchange& exchange) {
+                                      Status status;
+                                      auto bytes = receive_bytes(exchange, status);
+                                      return std::pair(std::move(status), std::move(bytes));
+                                  });
             },
-            "address"_a, "root"_a, "path"_a, "tier"_a, "copies"_a, "validate"_a, "largest"_a,
-            "settled_ns"_a, "stands_in"_a, "deadline"_a = 5.0,
-            nb::sig("def read(self, address: str, root: bytes, path: bytes, tier: Tier, copies: "
-                    "int, validate: bool, largest: int, settled_ns: int, stands_in: bool, "
-                    "deadline: float = 5.0) "
-                    "-> bytes"),
-            "A file below `root`, from the agent's copy or read by it once and kept.\n\n"
-            "`validate`: the agent looks at the file first. Files of more than `largest` bytes, "
-            "and all that is no regular file, raise NotCached; what changed less than `settled_ns` "
-            "ago is served but not kept. Who does not own the file and does not have it raises "
-            "StaleView, unless it `stands_in` for an owner that failed.")
+            "address"_a, "order"_a, nb::kw_only(), "stands_in"_a = false, "deadline"_a = 5.0,
+            nb::sig("def read(self, address: str, order: FileOrder, *, stands_in: bool = False, "
+                    "deadline: float = 5.0) -> bytes"),
+            "A file, from the agent's copy or read by it once and kept.\n\n"
+            "Files that are larger than ordered, and all that is no regular file, raise "
+            "NotCached; what changed a moment ago is served but not kept. Who does not own the "
+            "file and does not have it raises StaleView, unless it `stands_in` for an owner that "
+            "failed.")
         .def(
             "read_into",
-            [](AgentClient& self, const std::string& address, const nb::bytes& root,
-               const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
-               std::uint64_t largest, std::uint64_t settled_ns, bool stands_in, nb::handle out,
-               double deadline) {
+            [](AgentClient& self, const std::string& address, const FileOrder& order,
+               nb::handle out, bool stands_in, double deadline) {
                 Buffer buffer(out, PyBUF_WRITABLE);
-                auto order =
-                    as_order(root, path, tier, copies, validate, largest, settled_ns, stands_in);
-                return read_whole(self, address, order, deadline, [&](Exchange& exchange) {
-                    return std::pair(receive_into(exchange, buffer), exchange.reply().body_bytes);
-                });
+                return read_whole(self, address, standing_in(order, stands_in), deadline,
+                                  [&](Exchange& exchange) {
+                                      return std::pair(receive_into(exchange, buffer),
+                                                       exchange.reply().body_bytes);
+                                  });
             },
-            "address"_a, "root"_a, "path"_a, "tier"_a, "copies"_a, "validate"_a, "largest"_a,
-            "settled_ns"_a, "stands_in"_a, "out"_a, "deadline"_a = 5.0,
-            nb::sig(
-                "def read_into(self, address: str, root: bytes, path: bytes, tier: Tier, "
-                "copies: int, validate: bool, largest: int, settled_ns: int, stands_in: bool, out: "
-                "typing_extensions.Buffer, deadline: float = 5.0) -> int"),
+            "address"_a, "order"_a, "out"_a, nb::kw_only(), "stands_in"_a = false,
+            "deadline"_a = 5.0,
+            nb::sig("def read_into(self, address: str, order: FileOrder, out: "
+                    "typing_extensions.Buffer, *, stands_in: bool = False, deadline: float = 5.0) "
+                    "-> int"),
             "The same into a buffer; gives the size of the file.")
         .def(
             "attributes",
-            [](AgentClient& self, const std::string& address, const nb::bytes& root,
-               const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
-               std::uint64_t largest, std::uint64_t settled_ns, bool stands_in, double deadline) {
-                auto order =
-                    as_order(root, path, tier, copies, validate, largest, settled_ns, stands_in);
-                auto all = unlocked(
-                    [&] { return self.attributes(address, order, as_duration(deadline)); });
-                return as_tuple(value_or_raise(all));
+            [](AgentClient& self, const std::string& address, const FileOrder& order,
+               bool stands_in, double deadline) {
+                auto all = unlocked([&] {
+                    return self.attributes(address, standing_in(order, stands_in),
+                                           as_duration(deadline));
+                });
+                return value_or_raise(all);
             },
-            "address"_a, "root"_a, "path"_a, "tier"_a, "copies"_a, "validate"_a, "largest"_a,
-            "settled_ns"_a, "stands_in"_a, "deadline"_a = 5.0,
-            nb::sig("def attributes(self, address: str, root: bytes, path: bytes, tier: Tier, "
-                    "copies: int, validate: bool, largest: int, settled_ns: int, stands_in: bool, "
-                    "deadline: float = "
-                    "5.0) -> tuple[int, int, int, int, int, int, int, int, int, int, int]"),
-            "What `read` would give the attributes of; the file is not opened.\n\n"
-            "mode, uid, gid, nlink, inode, device, size, blocks, then atime, mtime and ctime in "
-            "ns.")
+            "address"_a, "order"_a, nb::kw_only(), "stands_in"_a = false, "deadline"_a = 5.0,
+            "What `read` would give the attributes of; the file is not opened.")
         .def(
             "warm",
-            [](AgentClient& self, const std::string& address, const nb::bytes& root,
-               const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
-               std::uint64_t largest, std::uint64_t settled_ns, bool stands_in, double deadline) {
-                auto order =
-                    as_order(root, path, tier, copies, validate, largest, settled_ns, stands_in);
-                auto all =
-                    unlocked([&] { return self.warm(address, order, as_duration(deadline)); });
+            [](AgentClient& self, const std::string& address, const FileOrder& order,
+               bool stands_in, double deadline) {
+                auto all = unlocked([&] {
+                    return self.warm(address, standing_in(order, stands_in), as_duration(deadline));
+                });
                 return value_or_raise(all).size;
             },
-            "address"_a, "root"_a, "path"_a, "tier"_a, "copies"_a, "validate"_a, "largest"_a,
-            "settled_ns"_a, "stands_in"_a, "deadline"_a = 5.0,
-            nb::sig("def warm(self, address: str, root: bytes, path: bytes, tier: Tier, copies: "
-                    "int, validate: bool, largest: int, settled_ns: int, stands_in: bool, "
-                    "deadline: float = 5.0) "
-                    "-> int"),
+            "address"_a, "order"_a, nb::kw_only(), "stands_in"_a = false, "deadline"_a = 5.0,
             "Make the agent read a file and keep it, and send nothing; gives its size.")
         .def(
             "open_file",
-            [](AgentClient& self, const std::string& address, const nb::bytes& root,
-               const nb::bytes& path, Tier tier, std::uint16_t copies, bool validate,
-               std::uint64_t largest, std::uint64_t settled_ns, std::uint8_t on_failure,
-               double deadline, std::optional<std::uint32_t> part) {
-                OpenMessage message{
-                    as_policy(on_failure),
-                    as_order(root, path, tier, copies, validate, largest, settled_ns, false)};
-                message.order.part = part;
-                auto exchange = unlocked(
-                    [&] { return self.open_file(address, message, as_duration(deadline)); });
+            [](AgentClient& self, const std::string& address, const FileOrder& order,
+               std::optional<std::uint32_t> part, double deadline) {
+                FileOrder asked = order;
+                asked.part = part;
+                auto exchange =
+                    unlocked([&] { return self.open_file(address, asked, as_duration(deadline)); });
                 auto passed = as_passed(value_or_raise(exchange).meta(), part.has_value());
-                nb::tuple attributes = as_tuple(value_or_raise(passed).attributes);
-                return nb::make_tuple(exchange->take_descriptor().release(), attributes,
-                                      passed->range.begin, passed->range.size);
+                const auto& [attributes, range] = value_or_raise(passed);
+                return std::tuple(exchange->take_descriptor().release(), attributes, range.begin,
+                                  range.size);
             },
-            "address"_a, "root"_a, "path"_a, "tier"_a, "copies"_a, "validate"_a, "largest"_a,
-            "settled_ns"_a, "on_failure"_a, "deadline"_a = 5.0, "part"_a = nb::none(),
-            nb::sig("def open_file(self, address: str, root: bytes, path: bytes, tier: Tier, "
-                    "copies: int, validate: bool, largest: int, settled_ns: int, on_failure: "
-                    "int, deadline: float = 5.0, part: int | None = None) -> tuple[int, tuple[int, "
-                    "int, int, int, int, int, int, int, int, int, int], int, int]"),
+            "address"_a, "order"_a, nb::kw_only(), "part"_a = nb::none(), "deadline"_a = 5.0,
             "A read-only descriptor of a file, the file's attributes, and where in the file begins "
             "what the descriptor is of, and how much that is; from the agent of this host.\n\n"
             "That is the whole file, or, if one is named and the file is large, a `part` of it. "
             "The agent has it already, reads it if it owns it, or asks its owners. When one fails, "
-            "`on_failure` 0 (abort) raises Unavailable, 1 (redirect) NotCached, and 2 (recache) "
-            "goes on to the next. The descriptor is the caller's to close.");
+            "ABORT raises Unavailable, REDIRECT NotCached, and RECACHE goes on "
+            "to the next. The descriptor is the caller's to close.");
     module.attr("PART_BYTES") = kPartBytes;
 }
 

@@ -10,4 +10,5 @@ NB_MODULE(_core, module) {
     bind_placement(module);
     bind_client(module);
     bind_agent(module);
+    bind_object_index(module);
 }

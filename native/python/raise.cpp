@@ -26,9 +26,9 @@ Code code_named(const std::string& name) {
     return Code::HoldfastError;
 }
 
-nb::object text_of(const std::string& message) {
-    return nb::steal(PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()),
-                                          "backslashreplace"));
+nb::str text_of(const std::string& message) {
+    return nb::steal<nb::str>(PyUnicode_DecodeUTF8(
+        message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace"));
 }
 
 void raise(const holdfast::Status& status) {

@@ -19,7 +19,7 @@ T& value_or_raise(holdfast::Result<T>& result) {
 }
 
 // A message as Python text: it names keys, and keys are bytes of any kind.
-nanobind::object text_of(const std::string& message);
+nanobind::str text_of(const std::string& message);
 
 const char* name_of(holdfast::Code code);
 holdfast::Code code_named(const std::string& name);

@@ -4,6 +4,7 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <array>
@@ -18,41 +19,78 @@ using namespace holdfast;
 
 namespace {
 
-// Each kind of event as the tuple that Python gets.
-struct AsTuple {
-    nb::tuple operator()(const event::Answered& one) const {
-        return nb::make_tuple("answered", one.ticket, one.age_ms, one.identity, as_bytes(one.news));
-    }
-    nb::tuple operator()(const event::Heard& one) const {
-        return nb::make_tuple("heard", one.identity, one.sender, as_bytes(one.news));
-    }
-    nb::tuple operator()(const event::Reply& one) const {
-        return nb::make_tuple("reply", one.ticket, as_bytes(one.message));
-    }
-    nb::tuple operator()(const event::Pulled& one) const {
-        return nb::make_tuple("pulled", one.ticket, one.size);
-    }
-    nb::tuple operator()(const event::Doubted& one) const {
-        return nb::make_tuple("doubted", one.member, text_of(one.path), name_of(one.status.code()),
-                              text_of(one.status.message()));
-    }
-    nb::tuple operator()(const event::Incident& one) const {
-        constexpr std::array<const char*, event::Incident::kKinds> kinds{"waited", "refused",
-                                                                         "damaged", "condemned"};
-        auto seconds = [](auto duration) {
-            return std::chrono::duration<double>(duration).count();
-        };
-        return nb::make_tuple("incident", kinds.at(one.kind), text_of(one.what), text_of(one.about),
-                              one.with, seconds(one.waited), seconds(one.deadline),
-                              one.status.ok() ? "" : name_of(one.status.code()),
-                              text_of(one.status.message()), seconds(one.ended.time_since_epoch()),
-                              one.left_out);
-    }
-    nb::tuple operator()(const event::Failed& one) const {
-        return nb::make_tuple("failed", one.ticket, name_of(one.status.code()),
-                              text_of(one.status.message()));
-    }
-};
+double seconds(auto duration) {
+    return std::chrono::duration<double>(duration).count();
+}
+
+const char* code_of(const Status& status) {
+    return status.ok() ? "" : name_of(status.code());
+}
+
+void bind_events(nb::module_& module) {
+    nb::class_<event::Answered>(module, "AnsweredEvent", "A probe was answered.")
+        .def_ro("ticket", &event::Answered::ticket)
+        .def_prop_ro("age", [](const event::Answered& self) { return self.age_ms / 1000.0; })
+        .def_ro("identity", &event::Answered::identity)
+        .def_prop_ro("news", [](const event::Answered& self) { return as_bytes(self.news); });
+    nb::class_<event::Heard>(module, "HeardEvent", "Somebody's probe tells us something.")
+        .def_ro("identity", &event::Heard::identity)
+        .def_ro("sender", &event::Heard::sender)
+        .def_prop_ro("news", [](const event::Heard& self) { return as_bytes(self.news); });
+    nb::class_<event::Reply>(module, "ReplyEvent", "A call was answered.")
+        .def_ro("ticket", &event::Reply::ticket)
+        .def_prop_ro("message", [](const event::Reply& self) { return as_bytes(self.message); });
+    nb::class_<event::Pulled>(module, "PulledEvent", "An object was copied to this node.")
+        .def_ro("ticket", &event::Pulled::ticket)
+        .def_ro("size", &event::Pulled::size);
+    nb::class_<event::Failed>(module, "FailedEvent", "A request failed.")
+        .def(
+            "__init__",
+            [](event::Failed* self, std::uint64_t ticket, const std::string& code,
+               const std::string& message) {
+                new (self) event::Failed{ticket, Status(code_named(code), message)};
+            },
+            "ticket"_a, "code"_a, "message"_a)
+        .def_ro("ticket", &event::Failed::ticket)
+        .def_prop_ro("code", [](const event::Failed& self) { return code_of(self.status); })
+        .def_prop_ro("message",
+                     [](const event::Failed& self) { return text_of(self.status.message()); });
+    nb::class_<event::Doubted>(module, "DoubtedEvent",
+                               "A member failed a program of this node that wanted a file.")
+        .def_ro("member", &event::Doubted::member)
+        .def_prop_ro("path", [](const event::Doubted& self) { return text_of(self.path); })
+        .def_prop_ro("code", [](const event::Doubted& self) { return code_of(self.status); })
+        .def_prop_ro("message",
+                     [](const event::Doubted& self) { return text_of(self.status.message()); });
+
+    using event::Incident;
+    nb::class_<Incident>(module, "IncidentEvent", "Something for the story of this agent.")
+        .def_prop_ro(
+            "kind",
+            [](const Incident& self) {
+                constexpr std::array<const char*, Incident::kKinds> kinds{"waited", "refused",
+                                                                          "damaged", "condemned"};
+                return kinds.at(self.kind);
+            },
+            nb::sig(
+                "def kind(self) -> typing.Literal['waited', 'refused', 'damaged', 'condemned']"))
+        .def_prop_ro(
+            "what", [](const Incident& self) { return text_of(self.what); },
+            "What was asked for, or the tier.")
+        .def_prop_ro(
+            "about", [](const Incident& self) { return text_of(self.about); }, "A key or a path.")
+        .def_ro("address", &Incident::with, "Of the other agent, if there was one.")
+        .def_prop_ro("seconds", [](const Incident& self) { return seconds(self.waited); })
+        .def_prop_ro("deadline", [](const Incident& self) { return seconds(self.deadline); })
+        .def_prop_ro(
+            "code", [](const Incident& self) { return code_of(self.status); },
+            "The name of the error; nothing if there was none.")
+        .def_prop_ro("message", [](const Incident& self) { return text_of(self.status.message()); })
+        .def_prop_ro(
+            "ended", [](const Incident& self) { return seconds(self.ended.time_since_epoch()); },
+            "When, by the boot clock.")
+        .def_ro("left_out", &Incident::left_out, "How many of its kind, before this one.");
+}
 
 std::string checked_news(const nb::bytes& news) {
     if (news.size() > kMaxNews)
@@ -63,35 +101,18 @@ std::string checked_news(const nb::bytes& news) {
 
 }  // namespace
 
-void bind_requests(nb::class_<Agent>& agent) {
+void bind_requests(nb::module_& module, nb::class_<Agent>& agent) {
+    bind_events(module);
     agent
         .def(
             "set_self", [](Agent& self, std::uint64_t number) { self.set_self(number); },
             "number"_a, "The number of the member that this agent is.")
         .def(
             "set_placement",
-            [](Agent& self, const Ring& ring, std::vector<std::uint64_t> numbers,
-               std::vector<std::string> addresses, std::uint64_t identity,
-               std::vector<std::string> racks, std::optional<Ring> with_lost) {
-                if (racks.empty()) racks.resize(numbers.size());
-                for (std::size_t count : {numbers.size(), addresses.size(), racks.size()})
-                    if (count != ring.nodes().size())
-                        raise(Status(Code::BadInput, std::to_string(count) + " members for the " +
-                                                         std::to_string(ring.nodes().size()) +
-                                                         " nodes of the ring; give one for each"));
-                unlocked([&] {
-                    self.set_placement(ring, std::move(numbers), std::move(addresses), identity,
-                                       std::move(racks), std::move(with_lost));
-                });
+            [](Agent& self, const SharedPlacement& shared) {
+                unlocked([&] { self.set_placement(shared.placement); });
             },
-            "ring"_a, "numbers"_a, "addresses"_a, "identity"_a,
-            "racks"_a = std::vector<std::string>(), "with_lost"_a = nb::none(),
-            nb::sig("def set_placement(self, ring: Ring, numbers: collections.abc.Sequence[int], "
-                    "addresses: collections.abc.Sequence[str], identity: int, racks: "
-                    "collections.abc.Sequence[str] = (), with_lost: Ring | None = None) -> None"),
-            "Where objects belong from now on: numbers[i] is the member on ring.nodes[i],\n"
-            "addresses[i] is where it lives and racks[i] its rack; without racks all share one.\n"
-            "`with_lost` is the ring with the nodes on it whose members were lost, if any.")
+            "placement"_a, "Where objects belong from now on.")
         .def(
             "beat", [](Agent& self) { self.probes().beat(); },
             "The Python loop is alive; answers to probes tell how long ago that was.")
@@ -109,7 +130,7 @@ void bind_requests(nb::class_<Agent>& agent) {
             },
             "ticket"_a, "address"_a, "via"_a, "news"_a, "deadline"_a, "member"_a = 0,
             "Ask the agent at `address` for a sign of life, or the one at `via` to ask it.\n\n"
-            "With `member` only that one may answer. Ends as an event `answered` or `failed`.")
+            "With `member` only that one may answer. Ends as an AnsweredEvent or a FailedEvent.")
         .def(
             "ask",
             [](Agent& self, std::uint64_t ticket, std::string address, std::string service,
@@ -119,7 +140,7 @@ void bind_requests(nb::class_<Agent>& agent) {
                                     as_duration(deadline));
             },
             "ticket"_a, "address"_a, "service"_a, "method"_a, "message"_a, "deadline"_a,
-            "Call a service of another agent. Ends as an event `reply` or `failed`.")
+            "Call a service of another agent. Ends as a ReplyEvent or a FailedEvent.")
         .def(
             "call",
             [](Agent& self, const std::string& address, const std::string& service,
@@ -144,28 +165,8 @@ void bind_requests(nb::class_<Agent>& agent) {
                                      as_duration(deadline));
             },
             "ticket"_a, "key"_a, "source"_a, "tier"_a, "deadline"_a,
-            "Copy an object from another agent. Ends as an event `pulled` or `failed`.")
+            "Copy an object from another agent. Ends as a PulledEvent or a FailedEvent.")
         .def(
-            "next_event",
-            [](Agent& self) -> nb::object {
-                auto event = self.events().next();
-                return event ? nb::object(std::visit(AsTuple(), *event)) : nb::none();
-            },
-            nb::sig("def next_event(self) -> tuple[typing.Literal['answered'], int, int, int, "
-                    "bytes] | tuple[typing.Literal['heard'], int, int, bytes] | "
-                    "tuple[typing.Literal['reply'], int, bytes] | "
-                    "tuple[typing.Literal['pulled'], int, int] | "
-                    "tuple[typing.Literal['doubted'], int, str, str, str] | "
-                    "tuple[typing.Literal['incident'], str, str, str, str, float, float, str, str, "
-                    "float, int] | "
-                    "tuple[typing.Literal['failed'], int, str, str] | None"),
-            "What happened next, or None:\n\n"
-            "answered, ticket, age of its Python loop in ms, identity of its view, news;\n"
-            "heard, identity, number of the sender, news: a probe that tells us something;\n"
-            "reply, ticket, message; pulled, ticket, size; doubted, number of a member that failed "
-            "us, path, name of the error, text;\n"
-            "incident, kind, what was asked for, key or path, address of the other agent, seconds "
-            "it took, its deadline, name of the error or nothing, text, when it ended by the boot "
-            "clock, how many of its kind were left out before it; failed, ticket, name of the "
-            "error, text.");
+            "next_event", [](Agent& self) { return self.events().next(); },
+            "What happened next, or None.");
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 import enum
-from typing import Literal
+from typing import Literal, NoReturn
 
 from typing_extensions import Buffer
 
@@ -42,6 +42,24 @@ class Ring:
 
     def owners(self, key: bytes, count: int = 1) -> list[str]:
         """The first `count` distinct nodes for `key`, fewer if there are fewer."""
+
+class Placement:
+    """
+    Where objects belong in one view, for whoever is part of it. Immutable.
+
+    numbers[i] is the member on ring.nodes[i], addresses[i] is where it lives and racks[i]
+    its rack; without racks all share one. `with_lost` is the ring with the nodes on it whose
+    members were lost, if any.
+    """
+
+    def __init__(self, ring: Ring, numbers: Sequence[int], addresses: Sequence[str], identity: int, racks: Sequence[str] = (), with_lost: Ring | None = None) -> None: ...
+
+    @property
+    def ring(self) -> Ring:
+        """Of those who live."""
+
+    def owners(self, key: bytes, copies: int) -> list[int]:
+        """The numbers of the owners of `key`, fewer if there are fewer."""
 
 class Trees:
     """holdfast.placement.tree.Trees at full speed."""
@@ -83,6 +101,21 @@ class ObjectInfo:
 
     @property
     def copies(self) -> int: ...
+
+class PendingCall:
+    """
+    A call that is answered later; dropping the last reference to it cancels it. Safe for threads.
+    """
+
+    def result(self) -> bytes:
+        """Wait for the answer, as long as the agent gives signs of life."""
+
+    @property
+    def done(self) -> bool:
+        """Whether `result` has something to tell at once."""
+
+    def cancel(self) -> None:
+        """Wait no longer; the agent is told."""
 
 class AgentClient:
     """
@@ -135,41 +168,104 @@ class AgentClient:
     def call(self, address: str, service: str, method: str, message: bytes, deadline: float = 5.0) -> bytes:
         """Ask a service on the Python side of an agent."""
 
+    def wait(self, address: str, service: str, method: str, message: bytes, within: float = 30.0, deadline: float = 5.0) -> PendingCall:
+        """
+        Ask a service that may answer late, and go on meanwhile.
+
+        The agent has `within` to answer, and must give signs of life: `deadline` is how many seconds of its silence are borne. All such calls to an agent share a connection.
+        """
+
     def close(self) -> None:
         """Close the connections that are idle; the next request opens new ones."""
 
-    def read(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, stands_in: bool, deadline: float = 5.0) -> bytes:
+    def read(self, address: str, order: FileOrder, *, stands_in: bool = False, deadline: float = 5.0) -> bytes:
         """
-        A file below `root`, from the agent's copy or read by it once and kept.
+        A file, from the agent's copy or read by it once and kept.
 
-        `validate`: the agent looks at the file first. Files of more than `largest` bytes, and all that is no regular file, raise NotCached; what changed less than `settled_ns` ago is served but not kept. Who does not own the file and does not have it raises StaleView, unless it `stands_in` for an owner that failed.
+        Files that are larger than ordered, and all that is no regular file, raise NotCached; what changed a moment ago is served but not kept. Who does not own the file and does not have it raises StaleView, unless it `stands_in` for an owner that failed.
         """
 
-    def read_into(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, stands_in: bool, out: Buffer, deadline: float = 5.0) -> int:
+    def read_into(self, address: str, order: FileOrder, out: Buffer, *, stands_in: bool = False, deadline: float = 5.0) -> int:
         """The same into a buffer; gives the size of the file."""
 
-    def attributes(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, stands_in: bool, deadline: float = 5.0) -> tuple[int, int, int, int, int, int, int, int, int, int, int]:
-        """
-        What `read` would give the attributes of; the file is not opened.
+    def attributes(self, address: str, order: FileOrder, *, stands_in: bool = False, deadline: float = 5.0) -> Attributes:
+        """What `read` would give the attributes of; the file is not opened."""
 
-        mode, uid, gid, nlink, inode, device, size, blocks, then atime, mtime and ctime in ns.
-        """
-
-    def warm(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, stands_in: bool, deadline: float = 5.0) -> int:
+    def warm(self, address: str, order: FileOrder, *, stands_in: bool = False, deadline: float = 5.0) -> int:
         """
         Make the agent read a file and keep it, and send nothing; gives its size.
         """
 
-    def open_file(self, address: str, root: bytes, path: bytes, tier: Tier, copies: int, validate: bool, largest: int, settled_ns: int, on_failure: int, deadline: float = 5.0, part: int | None = None) -> tuple[int, tuple[int, int, int, int, int, int, int, int, int, int, int], int, int]:
+    def open_file(self, address: str, order: FileOrder, *, part: int | None = None, deadline: float = 5.0) -> tuple[int, Attributes, int, int]:
         """
         A read-only descriptor of a file, the file's attributes, and where in the file begins what the descriptor is of, and how much that is; from the agent of this host.
 
-        That is the whole file, or, if one is named and the file is large, a `part` of it. The agent has it already, reads it if it owns it, or asks its owners. When one fails, `on_failure` 0 (abort) raises Unavailable, 1 (redirect) NotCached, and 2 (recache) goes on to the next. The descriptor is the caller's to close.
+        That is the whole file, or, if one is named and the file is large, a `part` of it. The agent has it already, reads it if it owns it, or asks its owners. When one fails, ABORT raises Unavailable, REDIRECT NotCached, and RECACHE goes on to the next. The descriptor is the caller's to close.
         """
 
 MOST_ASKED: int = 4
 
 FILE_PREFIX: bytes = ...
+
+class OnFailure(enum.Enum):
+    """What a request does that meets a failed owner."""
+
+    ABORT = 0
+    """It fails."""
+
+    REDIRECT = 1
+    """It goes to the shared file system."""
+
+    RECACHE = 2
+    """It goes to the next owner."""
+
+class FileOrder:
+    """A file below a root that is wanted, and under which policy. Immutable."""
+
+    def __init__(self, root: bytes, path: bytes, *, tier: Tier, copies: int = 1, on_failure: OnFailure = OnFailure.RECACHE, validate: bool = False, largest: int = 0, settled_ns: int = 0) -> None:
+        """
+        `validate`: the original is looked at first. Larger files than `largest` are not cached (0: than a quarter of the tier), those that changed less than `settled_ns` ago are served but not kept.
+        """
+
+    @property
+    def template(self) -> bytes:
+        """All but root and path, as the shim and mounts are told it."""
+
+class Attributes:
+    """Of an original, as its `stat` would tell them."""
+
+    @property
+    def mode(self) -> int: ...
+
+    @property
+    def uid(self) -> int: ...
+
+    @property
+    def gid(self) -> int: ...
+
+    @property
+    def nlink(self) -> int: ...
+
+    @property
+    def inode(self) -> int: ...
+
+    @property
+    def device(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def blocks(self) -> int: ...
+
+    @property
+    def atime_ns(self) -> int: ...
+
+    @property
+    def mtime_ns(self) -> int: ...
+
+    @property
+    def ctime_ns(self) -> int: ...
 
 class Trust:
     """
@@ -192,10 +288,33 @@ class Trust:
     def failed(self, member: int, late: bool, now: float) -> None:
         """It missed its deadline, or its connection failed."""
 
+FILE_DEADLINES: int = 10
+
+class Backoff:
+    """
+    When to ask the agent of this node again that failed: each failure in a row doubles the pause. Safe for threads; `now` is the caller's clock.
+    """
+
+    def __init__(self) -> None: ...
+
+    def backs_off(self, now: float) -> bool:
+        """Whether not to ask now."""
+
+    def failed(self, now: float) -> None:
+        """
+        It did; of requests that were under way at the same time, only the first counts.
+        """
+
+    def answered(self) -> None:
+        """It did."""
+
 class OwnerWalk:
     """
     Whom to ask for one file, and what to do when an owner fails: as agents do.
     """
+
+    def __init__(self, placement: Placement, key: bytes, on_failure: OnFailure) -> None:
+        """Begin to ask for a file."""
 
     def next(self, trust: Trust, now: float) -> int | None:
         """
@@ -216,20 +335,6 @@ class OwnerWalk:
     @property
     def reason(self) -> str:
         """Why it does."""
-
-class FileOwners:
-    """
-    Who owns files in one view. Immutable.
-
-    numbers[i] is the member on ring.nodes[i]; `with_lost` is the ring with the nodes on it whose members were lost, if any.
-    """
-
-    def __init__(self, ring: Ring, numbers: Sequence[int], with_lost: Ring | None = None) -> None: ...
-
-    def walk(self, key: bytes, on_failure: int) -> OwnerWalk:
-        """
-        Begin to ask for a file; `on_failure` is as for `AgentClient.open_file`.
-        """
 
 PART_BYTES: int = 4194304
 
@@ -252,8 +357,13 @@ class Agent:
     def fileno(self) -> int:
         """Readable when there are calls or events."""
 
-    def next_call(self) -> tuple[int, str, str, bytes] | None:
-        """The next call to this agent's services: id, service, method, message."""
+    def next_call(self) -> tuple[int, str, str, bytes, float | None] | None:
+        """
+        The next call to this agent's services: id, service, method, message, and of one that may be parked, how many seconds it may wait.
+        """
+
+    def take_cancelled(self) -> list[int]:
+        """Parked calls that were taken and whose callers have gone since."""
 
     def answer(self, call: int, message: bytes) -> None: ...
 
@@ -278,12 +388,8 @@ class Agent:
     def set_self(self, number: int) -> None:
         """The number of the member that this agent is."""
 
-    def set_placement(self, ring: Ring, numbers: Sequence[int], addresses: Sequence[str], identity: int, racks: Sequence[str] = (), with_lost: Ring | None = None) -> None:
-        """
-        Where objects belong from now on: numbers[i] is the member on ring.nodes[i],
-        addresses[i] is where it lives and racks[i] its rack; without racks all share one.
-        `with_lost` is the ring with the nodes on it whose members were lost, if any.
-        """
+    def set_placement(self, placement: Placement) -> None:
+        """Where objects belong from now on."""
 
     def beat(self) -> None:
         """
@@ -297,11 +403,13 @@ class Agent:
         """
         Ask the agent at `address` for a sign of life, or the one at `via` to ask it.
 
-        With `member` only that one may answer. Ends as an event `answered` or `failed`.
+        With `member` only that one may answer. Ends as an AnsweredEvent or a FailedEvent.
         """
 
     def ask(self, ticket: int, address: str, service: str, method: str, message: bytes, deadline: float) -> None:
-        """Call a service of another agent. Ends as an event `reply` or `failed`."""
+        """
+        Call a service of another agent. Ends as a ReplyEvent or a FailedEvent.
+        """
 
     def call(self, address: str, service: str, method: str, message: bytes, deadline: float) -> bytes:
         """
@@ -310,18 +418,11 @@ class Agent:
 
     def pull(self, ticket: int, key: bytes, source: str, tier: Tier, deadline: float) -> None:
         """
-        Copy an object from another agent. Ends as an event `pulled` or `failed`.
+        Copy an object from another agent. Ends as a PulledEvent or a FailedEvent.
         """
 
-    def next_event(self) -> tuple[Literal['answered'], int, int, int, bytes] | tuple[Literal['heard'], int, int, bytes] | tuple[Literal['reply'], int, bytes] | tuple[Literal['pulled'], int, int] | tuple[Literal['doubted'], int, str, str, str] | tuple[Literal['incident'], str, str, str, str, float, float, str, str, float, int] | tuple[Literal['failed'], int, str, str] | None:
-        """
-        What happened next, or None:
-
-        answered, ticket, age of its Python loop in ms, identity of its view, news;
-        heard, identity, number of the sender, news: a probe that tells us something;
-        reply, ticket, message; pulled, ticket, size; doubted, number of a member that failed us, path, name of the error, text;
-        incident, kind, what was asked for, key or path, address of the other agent, seconds it took, its deadline, name of the error or nothing, text, when it ended by the boot clock, how many of its kind were left out before it; failed, ticket, name of the error, text.
-        """
+    def next_event(self) -> AnsweredEvent | HeardEvent | ReplyEvent | PulledEvent | DoubtedEvent | IncidentEvent | FailedEvent | None:
+        """What happened next, or None."""
 
     def survey(self) -> dict[int, tuple[int, int]]:
         """
@@ -355,6 +456,9 @@ class Agent:
         """
         Remove exactly that object if we do not own it and nobody has pinned it.
         """
+
+    def raise_copies(self, key: bytes, size: int, crc: int, copies: int) -> None:
+        """Want so many copies of exactly that object, or more, if it is here."""
 
     def has_room(self, tier: Tier, size: int) -> bool:
         """Whether an object of that size would find room at this moment."""
@@ -436,6 +540,119 @@ class Agent:
         A member whose connection fails, or that misses its deadline `strikes` times in a row, is left alone for `avoid` seconds. The deadline is four times the slowest answer that it gave, between `file_deadline` and `deadline`.
         """
 
+class AnsweredEvent:
+    """A probe was answered."""
+
+    @property
+    def ticket(self) -> int: ...
+
+    @property
+    def age(self) -> float: ...
+
+    @property
+    def identity(self) -> int: ...
+
+    @property
+    def news(self) -> bytes: ...
+
+class HeardEvent:
+    """Somebody's probe tells us something."""
+
+    @property
+    def identity(self) -> int: ...
+
+    @property
+    def sender(self) -> int: ...
+
+    @property
+    def news(self) -> bytes: ...
+
+class ReplyEvent:
+    """A call was answered."""
+
+    @property
+    def ticket(self) -> int: ...
+
+    @property
+    def message(self) -> bytes: ...
+
+class PulledEvent:
+    """An object was copied to this node."""
+
+    @property
+    def ticket(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+class FailedEvent:
+    """A request failed."""
+
+    def __init__(self, ticket: int, code: str, message: str) -> None: ...
+
+    @property
+    def ticket(self) -> int: ...
+
+    @property
+    def code(self) -> str: ...
+
+    @property
+    def message(self) -> str: ...
+
+class DoubtedEvent:
+    """A member failed a program of this node that wanted a file."""
+
+    @property
+    def member(self) -> int: ...
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def code(self) -> str: ...
+
+    @property
+    def message(self) -> str: ...
+
+class IncidentEvent:
+    """Something for the story of this agent."""
+
+    @property
+    def kind(self) -> Literal['waited', 'refused', 'damaged', 'condemned']: ...
+
+    @property
+    def what(self) -> str:
+        """What was asked for, or the tier."""
+
+    @property
+    def about(self) -> str:
+        """A key or a path."""
+
+    @property
+    def address(self) -> str:
+        """Of the other agent, if there was one."""
+
+    @property
+    def seconds(self) -> float: ...
+
+    @property
+    def deadline(self) -> float: ...
+
+    @property
+    def code(self) -> str:
+        """The name of the error; nothing if there was none."""
+
+    @property
+    def message(self) -> str: ...
+
+    @property
+    def ended(self) -> float:
+        """When, by the boot clock."""
+
+    @property
+    def left_out(self) -> int:
+        """How many of its kind, before this one."""
+
 class Held:
     """An object as agents compare it."""
 
@@ -453,3 +670,112 @@ class Held:
 
     @property
     def copies(self) -> int: ...
+
+    @property
+    def has_source(self) -> bool: ...
+
+class IndexedObject:
+    """An object in an ObjectIndex. Immutable."""
+
+    @property
+    def key(self) -> bytes: ...
+
+    @property
+    def held(self) -> Held: ...
+
+class ObjectIndex:
+    """
+    What one node knows of objects, without their bytes: the index of the store, for nodes
+    that are simulated.
+    """
+
+    def __init__(self) -> None: ...
+
+    def reserve(self, key: bytes, size: int) -> IndexedObject | None:
+        """
+        None: the key is the caller's, to publish or to abandon. Otherwise what is stored
+        there, to be compared. Raises KeyExists or Busy.
+        """
+
+    def publish(self, key: bytes, size: int, crc: int, tier: Tier, copies: int, has_source: bool) -> IndexedObject:
+        """
+        Store an object under a key that was reserved. Raises KeyExists if it was dropped
+        meanwhile; it stays reserved then.
+        """
+
+    def abandon(self, key: bytes) -> None:
+        """Give a key back that was reserved."""
+
+    def raise_copies(self, object: IndexedObject, copies: int) -> IndexedObject | None:
+        """The object with so many copies or more; None if it is no longer here."""
+
+    def find(self, key: bytes) -> IndexedObject | None:
+        """The object under a key."""
+
+    def absent(self, key: bytes) -> NoReturn:
+        """Raise why it is not here: Dropped, Damaged or NotFound."""
+
+    def keys(self, prefix: bytes, limit: int) -> list[bytes]:
+        """Keys of objects that begin so, in order."""
+
+    def evict(self, object: IndexedObject) -> bool:
+        """Exactly that object leaves; what has a source still counts."""
+
+    def lose(self, object: IndexedObject) -> bool:
+        """Exactly that object went bad."""
+
+    def trim(self, key: bytes, size: int, crc: int) -> bool:
+        """Remove exactly that object if we do not own it."""
+
+    def move_aside(self, key: bytes, size: int, crc: int, aside: bytes) -> tuple[IndexedObject | None, IndexedObject | None]:
+        """
+        Keep exactly that object under another key: what it was, and what it is now; None if
+        nothing was done, or if it was given up.
+        """
+
+    def bury(self, key: bytes) -> tuple[bool, IndexedObject | None]:
+        """Drop a key for ever: whether that is new, and what lay under it."""
+
+    def dropped_digest(self) -> tuple[int, int]:
+        """How many keys were dropped, and the xor of their hashes (xxh3_64)."""
+
+    def dropped_buckets(self) -> list[int]:
+        """The same xor for each of 256 buckets, by the top byte of the hash."""
+
+    def dropped_in(self, buckets: Sequence[int]) -> list[bytes]:
+        """All dropped keys of some buckets."""
+
+    def place(self, placement: Placement, number: int) -> None:
+        """Where objects belong from now on, and which member we are."""
+
+    def survey(self) -> dict[int, tuple[int, int]]:
+        """
+        For each co-owner: how many objects we hold that both of us own, and their digest.
+        """
+
+    def short(self) -> int:
+        """
+        How many objects we own first that want more copies than there are nodes.
+        """
+
+    def buckets_with(self, peer: int) -> list[int]:
+        """
+        The digest for one co-owner in 64 buckets, by the top 6 bits of xxh3_64.
+        """
+
+    def held_with(self, peer: int, buckets: Sequence[int]) -> list[Held]:
+        """The objects in some buckets of one co-owner."""
+
+    def strays(self, limit: int, after: bytes) -> list[Held]:
+        """Objects that we hold and do not own, in the order of keys."""
+
+    def held(self, key: bytes) -> Held | None:
+        """What we hold under that key, or have evicted and still count."""
+
+    def let_go(self, key: bytes, size: int, crc: int, tier: Tier, copies: int) -> None:
+        """An object that has a source finds no room here: it counts as evicted."""
+
+    def missed(self, key: bytes) -> None:
+        """
+        Somebody asked for an object in vain: if it was evicted, it counts no more.
+        """

@@ -19,7 +19,7 @@ from holdfast import _core
 from holdfast.errors import NotCached
 from holdfast.launch.launchers import local
 from holdfast.launch.starter import Starter
-from holdfast.session.orders import Orders
+from holdfast.session.node import Orders
 from holdfast.testing.countfs import HOST, CountingFS
 
 

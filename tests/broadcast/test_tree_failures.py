@@ -38,8 +38,9 @@ def above(cluster: holdfast.LocalCluster, root: Path, name: str, node: int) -> l
     """Who stands above a node in the tree of a file, while all live."""
     members = [one.member for one in cluster.nodes]
     owners = Owners(View([Entry(member, 0, State.ALIVE) for member in members]), 100)
-    trees = _core.Trees(owners.ring, owners.racks, SETTINGS["tree_degree"])
     names = [member.node for member in members]
+    racks = [members[names.index(node)].rack for node in owners.ring.nodes]
+    trees = _core.Trees(owners.ring, racks, SETTINGS["tree_degree"])
     key = _core.FILE_PREFIX + os.fsencode(root / name)
     return [names.index(one) for one in trees.ancestors(key, names[node])]
 

@@ -26,14 +26,20 @@ class Node:
         self.core = _core.Agent(KEY, str(self.memory), 1 << 26, f"{place}/disk", 1 << 26)
         self.address = self.core.listen("tcp:127.0.0.1:0")
         self.core.set_self(1)
-        self.core.set_placement(_core.Ring(["node"], 10), [1], [self.address], 1)
+        placement = _core.Placement(_core.Ring(["node"], 10), [1], [self.address], 1)
+        self.core.set_placement(placement)
         self.core.start()
         self.client = _core.AgentClient(KEY)
 
-    def order(self, name: bytes, validate: bool = False) -> tuple[Any, ...]:
+    def order(self, name: bytes, validate: bool = False) -> tuple[str, _core.FileOrder]:
         root = os.fsencode(self.root)
-        memory = _core.Tier.MEMORY
-        return self.address, root, root + b"/" + name, memory, 1, validate, LARGEST, 0, False
+        return self.address, _core.FileOrder(
+            root,
+            root + b"/" + name,
+            tier=_core.Tier.MEMORY,
+            validate=validate,
+            largest=LARGEST,
+        )
 
     def read(self, name: bytes, validate: bool = False) -> bytes:
         return self.client.read(*self.order(name, validate))
@@ -90,19 +96,11 @@ def test_attributes_are_those_of_the_original(node: Node) -> None:
     path.write_bytes(b"bytes")
     os.utime(path, ns=(5, -7_000_000_001))  # before 1970
     info = path.stat()
-    assert node.client.attributes(*node.order(b"file")) == (
-        info.st_mode,
-        info.st_uid,
-        info.st_gid,
-        info.st_nlink,
-        info.st_ino,
-        info.st_dev,
-        info.st_size,
-        info.st_blocks,
-        info.st_atime_ns,
-        info.st_mtime_ns,
-        info.st_ctime_ns,
-    )
+    told = node.client.attributes(*node.order(b"file"))
+    times = ("atime_ns", "mtime_ns", "ctime_ns")
+    for name in ("mode", "uid", "gid", "nlink", "size", "blocks", *times):
+        assert getattr(told, name) == getattr(info, f"st_{name}"), name
+    assert (told.inode, told.device) == (info.st_ino, info.st_dev)
     assert node.core.counters()["file_fills"] == 0
 
 
@@ -115,7 +113,7 @@ def test_what_is_no_file_is_left_to_the_shared_file_system(node: Node, ask: str)
             call(*node.order(name))
     assert node.core.counters()["file_not_cached"] == 4
     with pytest.raises(errors.BadInput, match="absolute"):
-        call(node.address, b"root", b"root/file", _core.Tier.MEMORY, 1, False, LARGEST, 0, False)
+        call(node.address, _core.FileOrder(b"root", b"root/file", tier=_core.Tier.MEMORY))
 
 
 def test_a_copy_that_went_bad_is_found_and_read_again(node: Node) -> None:

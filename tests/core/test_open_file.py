@@ -15,7 +15,6 @@ from holdfast.client.fault_points import Arm, arm
 from holdfast.client.messages import ViewReply, ViewRequest
 from holdfast.membership.view import State
 
-ABORT, REDIRECT, RECACHE = 0, 1, 2
 SIZE = 8 << 20
 DEADLINE = 30.0
 
@@ -29,8 +28,16 @@ class Reader:
         self.client = _core.AgentClient(bytes.fromhex((cluster.directory / "key").read_text()))
         self._ring = _core.Ring([node.name for node in cluster.nodes], 100)
 
-    def order(self, path: Path) -> tuple[bytes, bytes, _core.Tier, int, bool, int, int]:
-        return (os.fsencode(self.root), os.fsencode(path), _core.Tier.MEMORY, 1, False, 1 << 30, 0)
+    def order(
+        self, path: Path, on_failure: _core.OnFailure = _core.OnFailure.RECACHE
+    ) -> _core.FileOrder:
+        return _core.FileOrder(
+            os.fsencode(self.root),
+            os.fsencode(path),
+            tier=_core.Tier.MEMORY,
+            on_failure=on_failure,
+            largest=1 << 30,
+        )
 
     def file_of(self, *nodes: int) -> tuple[Path, bytes]:
         """Make a file whose first owners are these nodes."""
@@ -45,12 +52,14 @@ class Reader:
     def fill(self, node: int, path: Path) -> None:
         """Let a node read the file, so that it has a copy."""
         address = self.cluster.nodes[node].member.address
-        self.client.read(address, *self.order(path), False, DEADLINE)
+        self.client.read(address, self.order(path), deadline=DEADLINE)
 
-    def open(self, path: Path, on_failure: int = RECACHE) -> tuple[bytes, tuple[int, ...]]:
+    def open(
+        self, path: Path, on_failure: _core.OnFailure = _core.OnFailure.RECACHE
+    ) -> tuple[bytes, _core.Attributes]:
         socket = self.cluster.nodes[0].member.socket
         descriptor, attributes, begin, size = self.client.open_file(
-            socket, *self.order(path), on_failure, DEADLINE
+            socket, self.order(path, on_failure), deadline=DEADLINE
         )
         with open(descriptor, "rb") as file:
             assert os.fstat(descriptor).st_mode & 0o7777 == 0o400
@@ -65,7 +74,9 @@ class Reader:
     def suspects(self, node: int) -> bool:
         """Whether the agent of node 0 doubts that another lives."""
         socket = self.cluster.nodes[0].member.socket
-        answer = self.client.call(socket, "agent", "view", msgspec.msgpack.encode(ViewRequest()))
+        answer = self.client.call(
+            socket, "membership", "view", msgspec.msgpack.encode(ViewRequest())
+        )
         entries = msgspec.msgpack.decode(answer, type=ViewReply).entries
         return any(
             entry.member.node == f"node-{node}" and entry.state != State.ALIVE for entry in entries
@@ -90,10 +101,10 @@ def test_a_file_of_this_node_and_one_of_another(reader: Reader) -> None:
             got, attributes = reader.open(path)
             assert got == data
             info = os.stat(path)
-            assert attributes[0] == info.st_mode
-            assert attributes[4] == info.st_ino
-            assert attributes[6] == SIZE
-            assert attributes[9] == info.st_mtime_ns
+            assert attributes.mode == info.st_mode
+            assert attributes.inode == info.st_ino
+            assert attributes.size == SIZE
+            assert attributes.mtime_ns == info.st_mtime_ns
     counters = reader.counters()
     assert counters["file_local"] == 2
     assert counters["file_fetched"] == 2
@@ -122,12 +133,10 @@ def test_the_policies(reader: Reader) -> None:
     path, data = reader.file_of(1)
     reader.cluster.kill(1)
     with pytest.raises(errors.Unavailable, match="failed"):
-        reader.open(path, ABORT)
+        reader.open(path, _core.OnFailure.ABORT)
     with pytest.raises(errors.NotCached):
-        reader.open(path, REDIRECT)
-    assert reader.open(path, RECACHE)[0] == data
-    with pytest.raises(errors.BadInput, match="policy"):
-        reader.open(path, 3)
+        reader.open(path, _core.OnFailure.REDIRECT)
+    assert reader.open(path, _core.OnFailure.RECACHE)[0] == data
     with pytest.raises(errors.NotCached):
         reader.open(reader.root / "absent")
 
@@ -136,7 +145,7 @@ def test_files_are_opened_over_the_socket_only(reader: Reader) -> None:
     path, _ = reader.file_of(0)
     with pytest.raises(errors.BadInput, match="same host"):
         reader.client.open_file(
-            reader.cluster.nodes[0].member.address, *reader.order(path), RECACHE, DEADLINE
+            reader.cluster.nodes[0].member.address, reader.order(path), deadline=DEADLINE
         )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from support.counters import nodes_of
 from support.patience import wait_for
-from support.settings import SETTINGS
+from support.settings import UNHURRIED
 
 import holdfast
 from holdfast import _core
@@ -44,7 +44,7 @@ def data() -> dict[str, bytes]:
 @pytest.fixture
 def settings() -> dict[str, str]:
     """Nobody dies unless it is killed, and who is slow is not to be given up."""
-    return {**SETTINGS, "probe_period": "1 s", "file_deadline": "10 s", "deadline": "20 s"}
+    return {**UNHURRIED, "deadline": "20 s"}
 
 
 @pytest.fixture

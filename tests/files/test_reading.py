@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from epochs import epoch
-from support.settings import SETTINGS
+from support.settings import SETTINGS, UNHURRIED
 
 import holdfast
 from holdfast import errors
@@ -20,8 +20,8 @@ from holdfast.testing.countfs import HOST, CountingFS
 
 @pytest.fixture
 def settings() -> dict[str, str]:
-    """Nobody dies here, and who is slow because the machine is busy is not to be given up."""
-    return {**SETTINGS, "probe_period": "1 s", "file_deadline": "10 s"}
+    """Nobody dies here."""
+    return UNHURRIED
 
 
 def test_each_file_is_opened_once_by_its_owner_whoever_reads(

@@ -35,7 +35,7 @@ TEST_CASE("what was seen before a refresh is not learnt after it") {
     catalog.learn("/a", {.inode = 1}, before);
     CHECK_FALSE(catalog.find("/a"));
     learn(catalog, "/a", 2);
-    CHECK(catalog.find("/a")->inode == 2);
+    CHECK(catalog.find("/a")->attributes.inode == 2);
 }
 
 TEST_CASE("after a distrust everything must be learnt again") {
@@ -48,7 +48,7 @@ TEST_CASE("after a distrust everything must be learnt again") {
     catalog.learn("/a", {.inode = 1}, before);
     CHECK_FALSE(catalog.find("/a"));
     learn(catalog, "/a", 3);
-    CHECK(catalog.find("/a")->inode == 3);
+    CHECK(catalog.find("/a")->attributes.inode == 3);
     CHECK_FALSE(catalog.find("/b"));
     CHECK(catalog.refresh("/b") == 1);
 }

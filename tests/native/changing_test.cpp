@@ -93,10 +93,7 @@ TEST_CASE("a program is passed no file that changed while it was read") {
         AgentClient remote(kKey);
         std::optional<Result<Exchange>> got;
         change_while(
-            owner,
-            [&] {
-                got.emplace(remote.open_file(node->local, {OnFailure::Recache, order}, kDeadline));
-            },
+            owner, [&] { got.emplace(remote.open_file(node->local, order, kDeadline)); },
             [&] { write_file(order.path, fresh); });
         if (node == &owner) {
             CHECK(got->status().code() == Code::NotCached);

@@ -50,7 +50,7 @@ class Liar : public Handler {
         server.start();
     }
     ~Liar() override { server.stop(); }
-    std::variant<Answer, Blocking> handle(Request request) override {
+    Outcome handle(Request request) override {
         Attributes attributes{.mode = S_IFREG | 0444, .nlink = 1, .inode = 7, .size = announced};
         bool tree = request.header.op == Op::Tree;
         asked += tree || request.header.op == Op::Read;
@@ -71,7 +71,8 @@ class Liar : public Handler {
 struct Company {
     Company() {
         std::vector<std::string> names{node.name(), "zz-liar"}, addresses{node.tcp, liar.tcp};
-        node.agent().set_placement(Ring(names, 16), {node.number, 99}, addresses, 1);
+        node.agent().set_placement(
+            Placement::make(Ring(names, 16), {node.number, 99}, addresses, 1));
     }
     // About half of these belong to the liar.
     std::string path(int number) {
@@ -97,9 +98,10 @@ TEST_CASE("a reply to another request, of another kind, or that is none is not b
 TEST_CASE("a file of another size than its bytes is not passed to a program") {
     Company company;
     auto open = [&](int number) {
-        FileOrder order{.root = company.shared.path(), .path = company.path(number)};
-        return company.remote.open_file(company.node.local, {OnFailure::Redirect, order},
-                                        kDeadline);
+        FileOrder order{.root = company.shared.path(),
+                        .path = company.path(number),
+                        .on_failure = OnFailure::Redirect};
+        return company.remote.open_file(company.node.local, order, kDeadline);
     };
     int number = -1;
     while (company.liar.asked == 0) {

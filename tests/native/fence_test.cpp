@@ -80,10 +80,10 @@ TEST_CASE("rule 4: who knows no view yet accepts nothing, and who has refused go
         CHECK(remote.drop(address, {"key", {1}}, kDeadline).code() == Code::StaleView);
     }
     fresh.set_self(1);
-    fresh.set_placement(Ring({"one"}, 1), {1}, {""}, 1);
+    fresh.set_placement(Placement::make(Ring({"one"}, 1), {1}, {""}, 1));
     CHECK(remote.put({address}, {1}, "key", "bytes", Tier::Memory, kDeadline).ok());
     CHECK(*get(remote, address, {"key"}) == "bytes");  // gets are never refused
-    fresh.set_placement(Ring({"one", "two"}, 1), {7, 8}, {"", ""}, 2);
+    fresh.set_placement(Placement::make(Ring({"one", "two"}, 1), {7, 8}, {"", ""}, 2));
     CHECK(*get(remote, address, {"key"}) == "bytes");
 }
 

@@ -43,9 +43,10 @@ struct Cluster {
     FileOrder order(const std::string& path) const {
         return {.root = shared.path(), .path = path, .largest = 1 << 30};
     }
-    Result<Opened> open(const FileOrder& order, OnFailure on_failure = OnFailure::Recache,
+    Result<Opened> open(FileOrder order, OnFailure on_failure = OnFailure::Recache,
                         Duration deadline = kDeadline) {
-        auto exchange = remote.open_file(a.local, {on_failure, order}, deadline);
+        order.on_failure = on_failure;
+        auto exchange = remote.open_file(a.local, order, deadline);
         if (!exchange.ok()) return exchange.take_status();
         auto attributes = Attributes::decode(exchange->meta());
         if (!attributes.ok()) return attributes.take_status();
@@ -67,7 +68,7 @@ struct Cluster {
             numbers.push_back(member.first);
             addresses.push_back(member.second);
         }
-        a.agent().set_placement(Ring(names, 16), numbers, addresses, 1);
+        a.agent().set_placement(Placement::make(Ring(names, 16), numbers, addresses, 1));
     }
     const OpenCounters& counters() { return a.agent().opener().counters(); }
     std::vector<std::uint64_t> doubted() {
@@ -136,8 +137,7 @@ TEST_CASE("a copy on the disk that was asked for is passed, though all is then t
     FileOrder order = cluster.order(path);
     order.tier = Tier::Disk;
     REQUIRE(cluster.open(order).ok());
-    Fd passed =
-        passed_while_distrusted(agent, agent.opener(), OpenMessage{.order = order}.encode());
+    Fd passed = passed_while_distrusted(agent, agent.opener(), order.encode());
     CHECK(all_of(passed) == random_bytes(300'000, 1));
 }
 
@@ -279,11 +279,11 @@ TEST_CASE("when no owner is left the shared file system has it") {
     Cluster cluster;
     std::string path = cluster.file_of({&cluster.b, &cluster.c}, 100'000, 7);
     Ring ring({cluster.b.name(), cluster.c.name()}, 16);  // this node is a spare
-    cluster.a.agent().set_placement(ring, {cluster.b.number, cluster.c.number}, {gone(), gone()},
-                                    2);
+    cluster.a.agent().set_placement(
+        Placement::make(ring, {cluster.b.number, cluster.c.number}, {gone(), gone()}, 2));
     CHECK(cluster.open(path).status().code() == Code::NotCached);
     CHECK(cluster.counters().failures == 2);
-    cluster.a.agent().set_placement(Ring({}, 16), {}, {}, 3);
+    cluster.a.agent().set_placement(Placement::make(Ring({}, 16), {}, {}, 3));
     CHECK(cluster.open(path).status().code() == Code::NotCached);
 }
 
@@ -303,7 +303,7 @@ TEST_CASE("those who open a file at once share one fetch, and have an offset eac
             if (opened.ok()) mine = std::move(*opened);
         });
     }
-    CHECK(eventually([&] { return cluster.counters().joined == all.size() - 1; }));
+    CHECK(eventually([&] { return cluster.a.agent().opener().joined() == all.size() - 1; }));
     proxy.held = false;
     for (auto& thread : threads) thread.join();
     CHECK(cluster.counters().fetched_bytes == kSize);
@@ -332,7 +332,7 @@ TEST_CASE("whoever opens after a refresh does not join a fetch from before it") 
     for (Node* node : {&cluster.a, &cluster.b})
         node->agent().files().catalog().refresh(cluster.shared.path());
     after = std::move(*cluster.open(path));
-    CHECK(cluster.counters().joined == 0);
+    CHECK(cluster.a.agent().opener().joined() == 0);
     proxy.let_go();
     early.join();
     CHECK(all_of(before.fd) == random_bytes(100'000, 7));
@@ -430,27 +430,21 @@ TEST_CASE("whoever asks to look first does not join one who looked before") {
 TEST_CASE("files are opened over the Unix socket only") {
     Cluster cluster;
     std::string path = cluster.file_of({&cluster.a}, 1000, 7);
-    OpenMessage message{OnFailure::Recache, cluster.order(path)};
-    auto far = cluster.remote.open_file(cluster.a.tcp, message, kDeadline);
+    auto far = cluster.remote.open_file(cluster.a.tcp, cluster.order(path), kDeadline);
     CHECK(far.status().code() == Code::BadInput);
-    std::string meta = message.encode();
-    for (std::string bad : {std::string(), std::string("\x03") + meta.substr(1), meta + "x",
-                            meta.substr(0, meta.size() - 1)})
-        CHECK(OpenMessage::decode(bad).status().code() == Code::Damaged);
-    CHECK(OpenMessage::decode(meta)->encode() == meta);
 }
 
 TEST_CASE("a change waits for the programs of members that could not be told") {
     Cluster cluster;
     std::string path = cluster.file_of({&cluster.a}, 1000, 1);
-    auto leave = [&] {
+    auto invalidate = [&] {
         TimePoint before = Clock::now();
-        Question question{.op = Op::Leave, .meta = LeaveMessage{path, ""}.encode()};
+        Question question{.op = Op::Invalidate, .meta = InvalidateMessage{path, ""}.encode()};
         CHECK(cluster.remote.client().ask(cluster.a.local, question, kDeadline).ok());
         return Clock::now() - before;
     };
-    leave();
-    CHECK(cluster.b.agent().files().excluded().contains(path));
+    invalidate();
+    CHECK(cluster.b.agent().files().invalidated().contains(path));
     cluster.found_at(cluster.b.tcp, gone());
-    CHECK(leave() >= AttributeTable::kFresh);  // it may have died a moment ago
+    CHECK(invalidate() >= AttributeTable::kFresh);  // it may have died a moment ago
 }

@@ -87,7 +87,7 @@ std::vector<ObjectPtr> copies_of(Node& node, const std::string& path) {
 void cache(Node& node, const FileOrder& order) {
     AgentClient remote(kKey);
     REQUIRE(read(remote, node.tcp, order).ok());
-    REQUIRE(eventually([&] { return node.agent().files().known(order).has_value(); }));
+    REQUIRE(eventually([&] { return node.agent().files().cached(order).has_value(); }));
 }
 
 void set_age(const std::string& path, std::int64_t seconds) {
@@ -150,7 +150,7 @@ TEST_CASE("files of no and of few bytes, and with strange names, are files like 
             auto got = read(remote, node.local, order);
             REQUIRE(got.ok());
             CHECK(*got == bytes);
-            CHECK(eventually([&] { return node.agent().files().known(order).has_value(); }));
+            CHECK(eventually([&] { return node.agent().files().cached(order).has_value(); }));
         }
         CHECK_FALSE(copies_of(node, order.path)[0]->in_heap);
         size = size * 20 + 1;
@@ -367,7 +367,7 @@ TEST_CASE("attributes are the original's, without opening it") {
     CHECK(exchange->meta() == expected);
     CHECK(opens.count() == 1);
     CHECK(body_of(std::move(exchange)).ok());
-    CHECK(eventually([&] { return node.agent().files().known(order).has_value(); }));
+    CHECK(eventually([&] { return node.agent().files().cached(order).has_value(); }));
     std::filesystem::remove(order.path);
     auto known = remote.attributes(node.tcp, order, kDeadline);
     REQUIRE(known.ok());

@@ -1,6 +1,7 @@
 // The metas of all operations: written and read back; cut short, prolonged or absurd: refused.
 #include "store/messages.hpp"
 
+#include "base/order_template.h"
 #include "files/messages.hpp"
 #include "rpc/wire.hpp"
 #include "support.hpp"
@@ -32,11 +33,32 @@ TEST_CASE("every message is read back, whole or not at all") {
     check_exact(ProbeMessage{1, 2, 3, "tcp:1.2.3.4:5", std::string("n\0", 2)});
     check_exact(ProbeReply{1, 2, "news"});
     check_exact(ObjectInfo{"key", 1, 2, Tier::Disk, true, 3});
-    check_exact(FileOrder{"/root", "/root/a", Tier::Disk, 2, true, 5, 6});
+    check_exact(FileOrder{"/root", "/root/a", Tier::Disk, 2, true, 5, 6, OnFailure::Abort});
     check_exact(PartReply{{.size = 9}, {4, 5}});
-    check_exact(LeaveMessage{"/root/a", ""});
-    check_exact(LeaveMessage{"", file_key("/root/a", {})});
+    check_exact(InvalidateMessage{"/root/a", ""});
+    check_exact(InvalidateMessage{"", file_key("/root/a", {})});
     check_exact(Attributes{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+}
+
+TEST_CASE("a template has all of an order but its root and path") {
+    FileOrder order{"/root", "/root/a", Tier::Disk, 2, true, 5, 6, OnFailure::Redirect};
+    std::string meta = order.encode_template();
+    auto decoded = FileOrder::decode_template(meta);
+    REQUIRE(decoded.ok());
+    CHECK(decoded->path.empty());
+    decoded->root = order.root;
+    decoded->path = order.path;
+    CHECK(decoded->encode() == order.encode());
+    CHECK(order.encode().ends_with(meta));
+    // As the shim finds it.
+    CHECK(meta.size() == HF_ORDER_BYTES);
+    CHECK(meta[HF_ORDER_COPIES_AT] == 2);
+    CHECK(meta[HF_ORDER_VALIDATE_AT] == 1);
+    CHECK(meta.substr(HF_ORDER_LARGEST_AT, 8) == std::string("\5\0\0\0\0\0\0\0", 8));
+    std::string odd = meta;
+    odd[odd.size() - 2] = 3;  // on failure
+    for (const std::string& bad : {std::string(), odd, meta + "x", meta.substr(1)})
+        CHECK(FileOrder::decode_template(bad).status().code() == Code::Damaged);
 }
 
 TEST_CASE("an order names a part of a large file, and what is passed lies within the file") {

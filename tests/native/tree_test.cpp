@@ -43,7 +43,8 @@ struct Cluster {
             labels.push_back(racks[i]);
         }
         for (Node* node : members) {
-            node->agent().set_placement(Ring(names, 16), numbers, addresses, 1, labels);
+            node->agent().set_placement(
+                Placement::make(Ring(names, 16), numbers, addresses, 1, labels));
             node->agent().tree().set(
                 {.degree = degree,
                  .trust = {.strikes = 2, .avoid = 1h, .file_deadline = 5s, .deadline = 5s}});
@@ -127,7 +128,7 @@ TEST_CASE("a spread read makes an ordinary copy of one that was broadcast") {
         }
 }
 
-TEST_CASE("a path that leaves the cache takes the listing of its directory along") {
+TEST_CASE("an invalidated path takes the listing of its directory along") {
     Cluster cluster({"", "", "", ""});
     std::string path = cluster.file("file", "one"), other = cluster.file("other", "two");
     auto listing = cluster.order(cluster.shared.path(), kListing);
@@ -137,7 +138,8 @@ TEST_CASE("a path that leaves the cache takes the listing of its directory along
     }
     REQUIRE(cluster.remote.client()
                 .ask(cluster.nodes[2]->local,
-                     {.op = Op::Leave, .meta = LeaveMessage{path, ""}.encode()}, kDeadline)
+                     {.op = Op::Invalidate, .meta = InvalidateMessage{path, ""}.encode()},
+                     kDeadline)
                 .ok());
     for (auto& node : cluster.nodes) {
         CHECK(cluster.ask(*node, cluster.order(path)).status().code() == Code::NotCached);
@@ -185,7 +187,8 @@ TEST_CASE("nodes that believe one another to be the head end at once") {
     std::string path = cluster.file("file", "bytes");
     // Each sees only the other.
     for (auto [one, two] : {std::pair(&a, &b), std::pair(&b, &a)})
-        one->agent().set_placement(Ring({two->name()}, 16), {two->number}, {two->tcp}, 2);
+        one->agent().set_placement(
+            Placement::make(Ring({two->name()}, 16), {two->number}, {two->tcp}, 2));
     auto order = cluster.order(path);
     CHECK(cluster.ask(a, order).status().code() == Code::NotCached);
     CHECK(cluster.ask(b, order).status().code() == Code::NotCached);
@@ -274,5 +277,5 @@ TEST_CASE("a refresh is learnt of as a dropped key, and by whom was told only on
     CHECK(store.bury({RefreshKey{"/a", 6}.encode()}) == 0);
     CHECK(learnt.size() == 1);
     CHECK_FALSE(RefreshKey::decode(file_key("/a", {1, 2, 3, 4})));
-    CHECK_FALSE(RefreshKey::decode(Excluded().leaving("/a", 7)));
+    CHECK_FALSE(RefreshKey::decode(InvalidatedPaths().invalidation("/a", 7)));
 }

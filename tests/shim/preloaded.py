@@ -14,7 +14,7 @@ from support.patience import WITHIN
 from support.settings import config_of
 
 import holdfast
-from holdfast.files import shim
+from holdfast.files import FilePolicy, shim
 from holdfast.testing.countfs import CountingFS
 
 
@@ -48,9 +48,10 @@ class Shell:
     def variables(self, **changed: str) -> dict[str, str]:
         """Return what `holdfast run` sets."""
         config = config_of(self.cluster, self.node)
-        return shim.environment(
-            config, list(map(str, self.roots)), 1, "recache", "never", changed
-        ) | {name: value for name, value in changed.items() if name != "LD_PRELOAD"}
+        roots = list(map(str, self.roots))
+        return shim.environment(config, roots, FilePolicy(), changed) | {
+            name: value for name, value in changed.items() if name != "LD_PRELOAD"
+        }
 
     def plain(self, command: str) -> Ran:
         """Run a command of the shell without the shim."""

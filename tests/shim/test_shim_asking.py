@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -122,41 +125,65 @@ END
     assert shell.shimmed(sizes) == shell.plain(sizes)
 
 
+@contextlib.contextmanager
+def waiting(shell: Shell, program: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a program of Python and wait until it is ready; a line lets it go on."""
+    command = f"exec $PYTHON -c {shlex.quote('import os, sys; root = sys.argv[1]' + program)} $ROOT"
+    running = shell.start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "ready\n"
+        yield running
+    finally:
+        running.kill()
+        running.communicate()
+
+
 def test_a_program_reads_what_it_wrote_although_its_agent_has_just_died(shell: Shell) -> None:
     shell.warm()
-    program = """$PYTHON - $ROOT 3<&0 <<'END'
-import os, sys
-root = sys.argv[1]
+    program = """
 for turn in range(2):
     for n in range(30): open(f"{root}/data/{n}", "rb").read()
-print("read", flush=True)
-os.read(int(os.environ["GO"]), 1)
+print("ready", flush=True)
+sys.stdin.readline()
 for n in range(30):
     with open(f"{root}/data/{n}", "wb") as file: file.write(b"new %d" % n)
     assert os.stat(f"{root}/data/{n}").st_size == len(b"new %d" % n), n
     assert open(f"{root}/data/{n}", "rb").read() == b"new %d" % n, n
 print("done")
-END
 """
-    read, write = os.pipe()
-    running = shell.start(
-        f"export GO={read}; {program}",
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        pass_fds=[read],
-        text=True,
-    )
-    os.close(read)
-    try:
-        assert running.stdout is not None
-        assert running.stdout.readline() == "read\n"
+    with waiting(shell, program) as running:
         shell.cluster.kill(0)
-        os.write(write, b"x")
-        assert running.communicate(timeout=WITHIN)[0] == "done\n"
-    finally:
-        os.close(write)
-        running.kill()
-        running.communicate()
+        assert running.communicate("\n", timeout=WITHIN)[0] == "done\n"
+
+
+def test_a_program_reads_what_was_written_elsewhere_although_its_agent_has_just_died(
+    shell: Shell, tmp_path: Path
+) -> None:
+    """Nobody can tell it by then that its names are old: who writes waits until they are."""
+    shell.warm()
+    reads = """
+for turn in range(2):
+    for n in range(30): open(f"{root}/data/{n}", "rb").read()
+print("ready", flush=True)
+sys.stdin.readline()
+print(*(open(f"{root}/data/{n}", "rb").read() for n in range(6)))
+"""
+    writes = """
+print("ready", flush=True)
+sys.stdin.readline()
+for n in range(6):  # some of them are on the other node
+    with open(f"{root}/data/{n}", "wb") as file: file.write(b"new")
+print("written", flush=True)
+"""
+    other = Shell(shell.cluster, shell.storage, tmp_path / "other", node=1)
+    with waiting(shell, reads) as reader, waiting(other, writes) as writer:
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        shell.cluster.kill(0)
+        print(file=writer.stdin, flush=True)
+        assert writer.stdout.readline() == "written\n"
+        assert reader.communicate("\n", timeout=WITHIN)[0].split() == ["b'new'"] * 6
 
 
 def test_strange_files_give_what_they_give_without_the_shim(shell: Shell, backing: Path) -> None:

@@ -8,9 +8,16 @@ import h5py
 import numpy as np
 import pytest
 from preloaded import Shell
+from support.settings import UNHURRIED
 
 FILES = 6
 VALUES = 30_000
+
+
+@pytest.fixture
+def settings() -> dict[str, str]:
+    """Nobody dies here."""
+    return UNHURRIED
 
 
 @pytest.fixture

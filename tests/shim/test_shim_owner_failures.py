@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from preloaded import Shell
 from support.patience import WITHIN
+from support.settings import config_of
 
 import holdfast
 from holdfast import errors
-from holdfast.files.reader import POLICIES
+from holdfast.files import FilePolicy
 from holdfast.testing.countfs import CountingFS
 
 NAMES = [f"{number:02}" for number in range(30)]
@@ -41,8 +42,9 @@ def readers(job: holdfast.Job, shell: Shell, policy: str) -> dict[str, Callable[
             return bytes(file.read())
 
     def through_shim(name: str) -> bytes:
-        chosen = str(POLICIES.index(policy))
-        return shell.shimmed(f"cat $ROOT/{name}", HOLDFAST_SHIM_ON_FAILURE=chosen).output
+        config = config_of(shell.cluster, shell.node)
+        order = FilePolicy(on_failure=policy).template(config)  # type: ignore[arg-type]
+        return shell.shimmed(f"cat $ROOT/{name}", HOLDFAST_SHIM_ORDER=order).output
 
     return {"read": files.read, "open": through_open, "shim": through_shim}
 

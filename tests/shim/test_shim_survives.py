@@ -6,6 +6,7 @@ import fcntl
 import itertools
 import os
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -22,7 +23,7 @@ import holdfast
 from holdfast.client.contacts import Contacts
 from holdfast.client.survey import survey
 from holdfast.config import load
-from holdfast.files import shim
+from holdfast.files import FilePolicy, shim
 from holdfast.session import session as sessions
 from holdfast.testing.countfs import CountingFS
 
@@ -516,7 +517,7 @@ def test_a_program_that_outlives_its_session(tmp_path: Path) -> None:
 
     def variables() -> dict[str, str]:
         config = load(arguments={**SETTINGS, "session": "outlived"}).config
-        return shim.environment(config, [str(tmp_path)], 1, "recache", "never", {})
+        return shim.environment(config, [str(tmp_path)], FilePolicy(), {})
 
     for name in ("held", "other"):
         (tmp_path / name).write_text(name)
@@ -578,6 +579,7 @@ def test_holdfast_run(shell: Shell, tmp_path: Path) -> None:
     shown = run("--print-env", "--", "true").stdout
     assert f"export LD_PRELOAD={shim.SHIM}\n" in shown
     assert f"export HOLDFAST_SHIM_ROOTS={shell.root}\n" in shown
+    assert re.search(r"^export HOLDFAST_SHIM_ORDER=[0-9a-f]+$", shown, re.MULTILINE)
     orphan = tmp_path / "script"
     orphan.write_text("#!/none\n")
     orphan.chmod(0o755)

@@ -16,6 +16,8 @@ SETTINGS = {
     "memory": "256 MiB",
     "disk": "256 MiB",
 }
+#: For tests in which nobody dies: who is slow because the machine is busy is not given up.
+UNHURRIED = {**SETTINGS, "probe_period": "1 s", "file_deadline": "10 s"}
 
 
 def config_of(cluster: holdfast.LocalCluster, node: int = 0, **changed: str) -> Config:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 
+from .. import _core
 from ..client.connection import Connection
 from ..client.contacts import at_once
 from ..config import Config
@@ -16,8 +17,9 @@ from ..membership.view import Member
 from . import paths
 from .paths import Path
 
-#: Between two looks at how far the nodes are, in seconds.
-_LOOK_EVERY = 0.2
+#: Between two looks at what the nodes have told, and before one is asked again, in seconds.
+_LOOK_EVERY = 0.02
+_ASK_EVERY = 0.2
 #: A node that has neither found nor fetched anything for so long is not waited for.
 _STALLED_AFTER = 60.0
 
@@ -44,7 +46,7 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
         return self.found, self.fetched
 
 
-class Broadcasted(msgspec.Struct, frozen=True):
+class Broadcasted(msgspec.Struct, frozen=True, kw_only=True):
     """How far a broadcast came; files and bytes are those of all nodes together."""
 
     nodes: list[str]  # that have ended
@@ -67,58 +69,108 @@ def broadcast(
         Broadcast(paths.root_of(directory), int(config.file_settled * 1e9))
     )
     connection.refresh()
-    members = list(connection.routing.live)
-    told = at_once(lambda member: _call(connection, member, "broadcast", message), members)
-    far = {member.node: Progress() for member, answer in told if answer is not None}
-    missed = [member.node for member, answer in told if answer is None]
-    since = dict.fromkeys(far, time.monotonic())  # when a node was last seen to come further
+    watch = _Watch(connection, _tell_all(connection, message))
+    shown: Broadcasted | None = None
     while True:
-        stalled = [
-            node
-            for node, one in far.items()
-            if not one.ended and time.monotonic() - since[node] > _STALLED_AFTER
-        ]
-        running = [
-            one
-            for one in members
-            if one.node in far and not far[one.node].ended and one.node not in stalled
-        ]
-        for member, answer in at_once(
-            lambda member: _call(connection, member, "broadcasting", b""), running
-        ):
-            if answer is None:
-                missed.append(member.node)
-                del far[member.node]
-            else:
-                now, before = msgspec.msgpack.decode(answer, type=Progress), far[member.node]
-                if now.reached != before.reached:
-                    since[member.node] = time.monotonic()
-                far[member.node] = now
-        done = _together(far, missed, stalled)
-        if progress is not None:
-            progress(done)
-        if len(done.nodes) + len(stalled) == len(far):
-            return done
+        far = watch.look(time.monotonic())
+        if progress is not None and far != shown:
+            progress(far)
+            shown = far
+        if watch.over:
+            return far
         time.sleep(_LOOK_EVERY)
 
 
-def _call(connection: Connection, member: Member, method: str, message: bytes) -> bytes | None:
-    address = connection.routing.address(member)
-    try:
-        return connection.client.call(
-            address, "files", method, message, deadline=connection.deadline
+def _tell_all(connection: Connection, message: bytes) -> dict[Member, bool]:
+    """Let every node begin; tells which have."""
+
+    def tell(member: Member) -> bool:
+        address, deadline = connection.routing.address(member), connection.deadline
+        try:
+            connection.client.call(address, "files", "broadcast", message, deadline=deadline)
+        except HoldfastError:
+            return False
+        return True
+
+    return dict(at_once(tell, list(connection.routing.live)))
+
+
+class _Watch:
+    """How far the nodes are. Each is asked to say so when it is further than we know."""
+
+    def __init__(self, connection: Connection, told: dict[Member, bool]) -> None:
+        self._connection = connection
+        self._members = [member for member, began in told.items() if began]
+        self._far = {member.node: Progress() for member in self._members}
+        self._since = dict.fromkeys(self._far, time.monotonic())  # when it was seen to come further
+        self._asked = dict.fromkeys(self._far, -_ASK_EVERY)
+        self._calls: dict[str, _core.PendingCall] = {}
+        self._missed = [member.node for member, began in told.items() if not began]
+        self._stalled: list[str] = []
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nobody left to wait for."""
+        return all(far.ended or node in self._stalled for node, far in self._far.items())
+
+    def look(self, now: float) -> Broadcasted:
+        """Take what the nodes have told, and ask again."""
+        for node in [node for node, call in self._calls.items() if call.done]:
+            self._hear(node, now)
+        self._stalled = [
+            node
+            for node, far in self._far.items()
+            if not far.ended and now - self._since[node] > _STALLED_AFTER
+        ]
+        due = [member for member in self._members if self._is_due(member.node, now)]
+        if due:
+            for member, call in at_once(self._ask, due):
+                self._asked[member.node] = now
+                if call is None:
+                    self._miss(member.node)
+                else:
+                    self._calls[member.node] = call
+        return Broadcasted(
+            nodes=[node for node, far in self._far.items() if far.ended],
+            missed=[*self._missed],
+            stalled=self._stalled,
+            found=sum(far.found for far in self._far.values()),
+            fetched=sum(far.fetched for far in self._far.values()),
+            bytes=sum(far.bytes for far in self._far.values()),
+            left_out=sum(far.left_out for far in self._far.values()),
         )
-    except HoldfastError:
-        return None
 
+    def _is_due(self, node: str, now: float) -> bool:
+        far = self._far.get(node)
+        if far is None or far.ended or node in self._stalled or node in self._calls:
+            return False
+        return now - self._asked[node] >= _ASK_EVERY
 
-def _together(far: dict[str, Progress], missed: list[str], stalled: list[str]) -> Broadcasted:
-    return Broadcasted(
-        [node for node, one in far.items() if one.ended],
-        missed,
-        stalled,
-        sum(one.found for one in far.values()),
-        sum(one.fetched for one in far.values()),
-        sum(one.bytes for one in far.values()),
-        sum(one.left_out for one in far.values()),
-    )
+    def _ask(self, member: Member) -> _core.PendingCall | None:
+        address = self._connection.routing.address(member)
+        known = msgspec.msgpack.encode(self._far[member.node])
+        try:
+            return self._connection.client.wait(
+                address,
+                "files",
+                "broadcasting",
+                known,
+                within=2 * _STALLED_AFTER,
+                deadline=self._connection.deadline,
+            )
+        except HoldfastError:
+            return None
+
+    def _hear(self, node: str, now: float) -> None:
+        try:
+            far = msgspec.msgpack.decode(self._calls.pop(node).result(), type=Progress)
+        except HoldfastError:
+            self._miss(node)
+            return
+        if far.reached != self._far[node].reached:
+            self._since[node] = now
+        self._far[node] = far
+
+    def _miss(self, node: str) -> None:
+        self._missed.append(node)
+        del self._far[node]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Collection, Iterator
-from typing import IO, TYPE_CHECKING, Any, Literal, overload
+from collections.abc import Callable, Iterator
+from typing import IO, TYPE_CHECKING, Any, overload
 
 from .. import _core
 from ..client.connection import Connection
@@ -14,19 +14,16 @@ from ..errors import BadInput
 from . import paths, warm
 from .parts import Part, PartFile
 from .paths import Path
-from .reader import POLICIES, FileReader, FileStats
+from .policy import FilePolicy
+from .reader import FileReader, FileStats
 from .refresh import Refreshed, refresh
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-OnFailure = Literal["abort", "redirect", "recache"]
-Validate = Literal["never", "open"]
-VALIDATE = ("never", "open")
 #: An owner that reads a file ahead answers when it has it all, in seconds.
 _WARM_WITHIN = 300.0
 _MODES = ("rb", "br", "r", "rt", "tr")
-TIERS = {"memory": _core.Tier.MEMORY, "disk": _core.Tier.DISK}
 
 
 class Files:
@@ -38,29 +35,13 @@ class Files:
     """
 
     def __init__(
-        self,
-        connection: Connection,
-        config: Config,
-        root: Path,
-        copies: int,
-        on_failure: OnFailure,
-        validate: Validate,
+        self, connection: Connection, config: Config, root: Path, policy: FilePolicy
     ) -> None:
-        choose("on_failure", on_failure, POLICIES)
-        choose("validate", validate, VALIDATE)
-        if not 1 <= copies <= _core.MOST_ASKED:
-            raise BadInput(f"a file can have 1 to {_core.MOST_ASKED} copies, not {copies}")
         self._root = paths.root_of(root)
         self._connection = connection
-        self._policy = POLICIES.index(on_failure)
-        self._order = (
-            TIERS[config.file_tier],
-            copies,
-            validate == "open",
-            config.file_largest or 0,  # 0: a quarter of the owner's tier
-            int(config.file_settled * 1e9),
-        )
-        self._reader = FileReader(connection, config, on_failure)
+        self._config = config
+        self._policy = policy
+        self._reader = FileReader(connection, config, policy.on_failure)
 
     @property
     def root(self) -> str:
@@ -81,11 +62,12 @@ class Files:
         if name is None:
             self._reader.count(shared=1)
             return _read(wanted) if out is None else _read_into(wanted, out)
+        order = self._order(name)
         if out is None:
             content = self._reader.owner(
                 name,
                 lambda at, wait, stands_in: client.read(
-                    at, self._root, name, *self._order, stands_in, wait
+                    at, order, stands_in=stands_in, deadline=wait
                 ),
                 lambda: _read(wanted),
             )
@@ -95,7 +77,7 @@ class Files:
         size = self._reader.owner(
             name,
             lambda at, wait, stands_in: client.read_into(
-                at, self._root, name, *self._order, stands_in, room, wait
+                at, order, room, stands_in=stands_in, deadline=wait
             ),
             lambda: _read_into(wanted, room),
         )
@@ -120,12 +102,11 @@ class Files:
             if name is None:
                 self._reader.count(shared=1)
                 return Part.source(wanted)
+            order = self._order(name)
             return self._reader.own_agent(
                 name,
                 lambda at, wait, _: Part.passed(
-                    *client.open_file(
-                        at, self._root, name, *self._order, self._policy, wait, number
-                    )
+                    *client.open_file(at, order, part=number, deadline=wait)
                 ),
                 lambda: Part.source(wanted),
             )
@@ -147,10 +128,11 @@ class Files:
         name, client = paths.spelling(wanted), self._connection.client
         if name is None or name == self._root:
             return os.stat(wanted)
+        order = self._order(name)
         return self._reader.owner(
             name,
             lambda at, wait, stands_in: _stat_result(
-                client.attributes(at, self._root, name, *self._order, stands_in, wait)
+                client.attributes(at, order, stands_in=stands_in, deadline=wait)
             ),
             lambda: os.stat(wanted),
         )
@@ -184,10 +166,11 @@ class Files:
             wanted = paths.below(self._root, name)
             spelled = paths.spelling(wanted)
             assert spelled is not None
+            order = self._order(spelled)
             return self._reader.owner(
                 spelled,
                 lambda at, wait, stands_in: client.warm(
-                    at, self._root, spelled, *self._order, stands_in, wait
+                    at, order, stands_in=stands_in, deadline=wait
                 ),
                 lambda: -1,
                 _WARM_WITHIN,
@@ -208,25 +191,23 @@ class Files:
         """Return what this program has read so far, and from where."""
         return self._reader.stats()
 
+    def _order(self, name: bytes) -> _core.FileOrder:
+        return self._policy.order(self._config, self._root, name)
+
     def __repr__(self) -> str:
         return f"<Files below {self.root}>"
 
 
-def choose(name: str, value: str, known: Collection[str]) -> None:
-    """Refuse what is not among the values that there are."""
-    if value not in known:
-        *some, last = known
-        raise BadInput(f"{name}={value!r}: use {', '.join(some)} or {last}")
-
-
-def _stat_result(attributes: tuple[int, ...]) -> os.stat_result:
-    mode, uid, gid, nlink, inode, device, size, blocks, *times = attributes
-    exact: dict[str, float] = {"st_blocks": blocks}
+def _stat_result(of: _core.Attributes) -> os.stat_result:
+    times = (of.atime_ns, of.mtime_ns, of.ctime_ns)
+    exact: dict[str, float] = {"st_blocks": of.blocks}
     for name, time in zip(("st_atime", "st_mtime", "st_ctime"), times, strict=True):
         seconds, rest = divmod(time, 1_000_000_000)
         exact |= {name: seconds + 1e-9 * rest, f"{name}_ns": time}  # rounded as by os.stat
     whole = [time // 1_000_000_000 for time in times]
-    return os.stat_result((mode, inode, device, nlink, uid, gid, size, *whole), exact)
+    return os.stat_result(
+        (of.mode, of.inode, of.device, of.nlink, of.uid, of.gid, of.size, *whole), exact
+    )
 
 
 def _read(path: bytes) -> bytes:

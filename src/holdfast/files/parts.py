@@ -24,10 +24,10 @@ class Part(NamedTuple):
     original: bool  # the file of the shared file system itself, which may change
 
     @classmethod
-    def passed(cls, descriptor: int, attributes: tuple[int, ...], begin: int, size: int) -> Part:
+    def passed(cls, descriptor: int, of: _core.Attributes, begin: int, size: int) -> Part:
         """Take what an agent has passed."""
-        _, _, _, _, inode, _, file_size, _, _, mtime, ctime = attributes
-        return cls(descriptor, (inode, file_size, mtime, ctime), begin, size, False)
+        version = (of.inode, of.size, of.mtime_ns, of.ctime_ns)
+        return cls(descriptor, version, begin, size, False)
 
     @classmethod
     def source(cls, path: bytes) -> Part:

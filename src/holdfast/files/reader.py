@@ -18,11 +18,6 @@ from ..membership.view import Member
 T = TypeVar("T")
 #: How to ask a member: its address, how long to wait, and whether it stands in for one that failed.
 Ask = Callable[[str, float, bool], T]
-#: What to do when an owner fails; the core knows them by their places.
-POLICIES = ("abort", "redirect", "recache")
-_ABORT = POLICIES.index("abort")
-#: An agent that lives and reads a large file may take so many deadlines; the shim has the same.
-_MOST_DEADLINES = 10
 #: How often the view is asked for while files are read, in seconds.
 _LOOK_EVERY = 1.0
 
@@ -40,12 +35,14 @@ class FileStats(msgspec.Struct):
 class FileReader:
     """Turns to the owner of a file, and elsewhere if it fails. Safe for threads."""
 
-    def __init__(self, connection: Connection, config: Config, on_failure: str) -> None:
+    def __init__(self, connection: Connection, config: Config, on_failure: _core.OnFailure) -> None:
         self._connection = connection
-        self._policy = POLICIES.index(on_failure)
+        self._on_failure = on_failure
         self._trust = _core.Trust(
             config.file_strikes, config.avoid, config.file_deadline, config.deadline
         )
+        self._own = 0  # the agent of our node, by its number
+        self._backoff = _core.Backoff()  # from that one
         self._look_at = 0.0
         self._counting = fork_lock()
         self._stats = FileStats()
@@ -84,17 +81,18 @@ class FileReader:
     def own_agent(self, name: bytes, ask: Ask[T], source: Callable[[], T]) -> T:
         """Ask the agent of our own node, which asks the owners; else `source`."""
         self._look()
-        routing = self._connection.routing
-        member = next((one for one in routing.live if one.node == self._connection.node), None)
+        member = self._own_agent()
         try:
-            if member is not None and self._trusts(member):
+            if member is not None:
                 return self._patiently(member, ask)
         except (NotCached, Damaged):
-            pass
+            self._backoff.answered()
         except TryAgain as error:
-            if member is not None and member == routing.member_at(error) and self._silent(member):
+            at = self._connection.routing.member_at(error)
+            if member is not None and member == at and self._silent(member):
+                self._backoff.failed(time.monotonic())
                 self._blame(member, name, error)
-            if self._policy == _ABORT:
+            if self._on_failure == _core.OnFailure.ABORT:
                 raise
         else:  # nobody asks the owners for us, but one that failed is a reason to give up
             walk, _ = self._walk(name)
@@ -103,12 +101,24 @@ class FileReader:
         self.count(shared=1)
         return source()
 
+    def _own_agent(self) -> Member | None:
+        """Return the agent of our own node, if it is to be asked now."""
+        live = self._connection.routing.live
+        member = next((one for one in live if one.node == self._connection.node), None)
+        if member is None or not self._lives(member):
+            return None
+        if member.number != self._own:  # started again: it has not failed yet
+            self._own, self._backoff = member.number, _core.Backoff()
+        return None if self._backoff.backs_off(time.monotonic()) else member
+
     def _patiently(self, member: Member, ask: Ask[T]) -> T:
         """Ask our own agent, which answers when it has the whole file: again while it lives."""
-        left = _MOST_DEADLINES
+        left = _core.FILE_DEADLINES
         while True:
             try:
-                return self._try(member, ask, deadline=self._connection.deadline)
+                result = self._try(member, ask, deadline=self._connection.deadline)
+                self._backoff.answered()
+                return result
             except DeadlineMissed:
                 left -= 1
                 if not left or self._silent(member):
@@ -122,7 +132,8 @@ class FileReader:
     def _walk(self, name: bytes) -> tuple[_core.OwnerWalk, Mapping[int, Member]]:
         """Begin to ask the owners of a file; returns the members by number as well."""
         owners = self._connection.routing.owners
-        return owners.files.walk(_core.FILE_PREFIX + name, self._policy), owners.members
+        key = _core.FILE_PREFIX + name
+        return _core.OwnerWalk(owners.placement, key, self._on_failure), owners.members
 
     def count(self, **more: int) -> None:
         """Count what was read."""

@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import msgspec
 from msgspec.structs import replace
 
 from .. import _core
+from ..agent.metrics import Family
+from ..agent.parked import Parked
+from ..agent.service import Later
+from ..agent.shell import Shell
+from ..client.messages import FileStatus
 from ..config import Config
 from ..errors import BadInput
-from .broadcast import Broadcast
+from ..membership.swim import LONGEST_SLEEP
+from .broadcast import Broadcast, Progress
 from .refresh import MOUNTS_WITHIN, PassOn, Refresh
-
-if TYPE_CHECKING:
-    from ..agent.services import Later
-    from ..membership.view import Member
 
 
 class MountOrder(msgspec.Struct, frozen=True):
@@ -32,19 +34,55 @@ class MountOrder(msgspec.Struct, frozen=True):
 class FilesService:
     """Answers `refresh`, `pass_on`, `broadcast`, `broadcasting` and `mount`.
 
-    `refreshed` is said by the core when it has learnt of a refresh from other members.
+    `refreshed` is said by the core when it has learnt of a refresh from other members, `progressed`
+    when a broadcast has come further than it told last.
     """
 
     name = "files"
 
-    def __init__(self, core: _core.Agent, member: Member) -> None:
-        self._core = core
-        self._node = member.node
-        self._directory = os.path.dirname(member.socket.removeprefix("unix:"))
+    def __init__(self, shell: Shell) -> None:
+        self._core = shell.core
+        self._period = shell.config.probe_period
+        self._node = shell.member.node
+        self._directory = os.path.dirname(shell.member.socket.removeprefix("unix:"))
         self._telling = threading.Lock()
         self._untold: set[bytes] = set()  # paths at which mounts are still to look again
+        self._watching: dict[Parked, Progress] = {}  # a broadcast, and what each knows of it
+        self._configure(shell.config)
+        self.tick(time.monotonic())
 
-    def handle(self, method: str, message: bytes) -> bytes | Later:
+    def _configure(self, config: Config) -> None:
+        patience = config.file_strikes, config.avoid, config.file_deadline, config.deadline
+        tier = _core.Tier.MEMORY if config.tree_tier == "memory" else _core.Tier.DISK
+        self._core.set_files(*patience)
+        self._core.set_tree(
+            config.tree_degree, config.tree_largest, tier, config.tree_ttl, *patience
+        )
+
+    def tick(self, now: float) -> None:
+        """Let copies be used until the next tick is long due.
+
+        Nobody could tell us of changes then: we were stopped, or the host slept, during which
+        `time.monotonic` stands still. The core has a clock that goes on.
+        """
+        self.due = now + self._period
+        self._core.trust_files((LONGEST_SLEEP + 1) * self._period)
+
+    def was_away(self) -> None:
+        """Files may have changed while we were taken for dead and told nothing."""
+        self._core.distrust_files()
+
+    def status(self) -> FileStatus:
+        """Tell what this agent has to do with files."""
+        return FileStatus(
+            **dict(zip(FileStatus.__struct_fields__, self._core.files(), strict=True))
+        )
+
+    def metrics(self) -> Iterable[Family]:
+        """Tell nothing more: what the core counts of files is among the agent's counters."""
+        return ()
+
+    def handle(self, method: str, message: bytes) -> bytes | Later | Parked:
         """Answer one call."""
         if method == "refresh":
             return self._refresh(msgspec.msgpack.decode(message, type=Refresh))
@@ -53,16 +91,33 @@ class FilesService:
             return lambda: self._core.call(to.address, self.name, "refresh", to.refresh, to.within)
         if method == "refreshed":
             return self._tell_mounts(message)
+        if method in {"broadcast", "broadcasting", "progressed"}:
+            return self._broadcast(method, message)
+        if method == "mount":
+            order = msgspec.msgpack.decode(message, type=MountOrder)
+            return lambda: self._mount(order)
+        raise BadInput(f"files has no method {method!r}")
+
+    def _broadcast(self, method: str, message: bytes) -> bytes | Parked:
+        """Begin one; or tell how far it is, as soon as it is further than the caller knows."""
         if method == "broadcast":
             wanted = msgspec.msgpack.decode(message, type=Broadcast)
             self._core.broadcast(wanted.root, wanted.root, wanted.settled_ns)
             return b""
         if method == "broadcasting":
-            return msgspec.msgpack.encode(self._core.broadcast_progress())
-        if method == "mount":
-            order = msgspec.msgpack.decode(message, type=MountOrder)
-            return lambda: self._mount(order)
-        raise BadInput(f"files has no method {method!r}")
+            known = msgspec.msgpack.decode(message, type=Progress)
+            now = Progress(*self._core.broadcast_progress())
+            if now != known or now.ended:
+                return msgspec.msgpack.encode(now)
+            parked = Parked(on_cancel=lambda: self._watching.pop(parked, None))
+            self._watching[parked] = known
+            return parked
+        if self._watching:
+            now = Progress(*self._core.broadcast_progress())
+            for one in [one for one, known in self._watching.items() if known != now]:
+                del self._watching[one]
+                one.answer(msgspec.msgpack.encode(now))
+        return b""
 
     def _refresh(self, told: Refresh) -> bytes | Later:
         """Look again; the answer names the mounts that did not."""

@@ -6,15 +6,13 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .. import _core
 from ..config import SHIM_PREFIX, Config
 from ..errors import BadInput, HoldfastError, NoSession
 from ..session import session as sessions
 from ..session.node import own_name
 from ..session.session import AgentFile
 from . import paths
-from .files import TIERS, VALIDATE, OnFailure, Validate, choose
-from .reader import POLICIES
+from .policy import FilePolicy
 
 SHIM = Path(__file__).with_name("bin") / "holdfast_shim.so"
 #: As native/preload/shim.h and native/base/attribute_table.h have them.
@@ -24,16 +22,10 @@ _MOST_ROOTS, _ROOM = 32, 904
 def environment(
     config: Config,
     roots: Sequence[str],
-    copies: int,
-    on_failure: OnFailure,
-    validate: Validate,
+    policy: FilePolicy,
     present: Mapping[str, str],
 ) -> dict[str, str]:
     """Return the variables to set; `present` are those that there are."""
-    choose("on_failure", on_failure, POLICIES)
-    choose("validate", validate, VALIDATE)
-    if not 1 <= copies <= _core.MOST_ASKED:
-        raise BadInput(f"a file can have 1 to {_core.MOST_ASKED} copies, not {copies}")
     given = [_root(root) for root in roots or config.roots]
     if not given:
         raise BadInput("no directory to cache was given; use --root or set `roots`")
@@ -49,12 +41,7 @@ def environment(
         "TABLE": str(sessions.directory(config) / f"{agent.member.node}.attributes"),
         "ROOTS": ":".join(root for root, _ in pairs),
         "ALIASES": ":".join(alias for _, alias in pairs),
-        "TIER": list(TIERS).index(config.file_tier),
-        "COPIES": copies,
-        "VALIDATE": VALIDATE.index(validate),
-        "LARGEST": config.file_largest or 0,
-        "SETTLED_NS": int(config.file_settled * 1e9),
-        "ON_FAILURE": POLICIES.index(on_failure),
+        "ORDER": policy.template(config),
         "FILTERS": _filters(),
         "DEADLINE_MS": max(1, int(config.deadline * 1000)),
     }

@@ -31,6 +31,7 @@ from ...session.mounts import TYPE
 from ...session.processes import Process
 from ...session.session import MOUNT_STATE
 from .. import paths
+from ..policy import FilePolicy
 from ..shim import own_agent
 from .table import PROGRAM, ask, at, control_of, ours, remove_stale, server
 
@@ -61,7 +62,7 @@ class Mount(msgspec.Struct, frozen=True):
     supervisor: Process
 
 
-class MountOrders(msgspec.Struct, frozen=True):
+class MountOrders(msgspec.Struct, frozen=True, kw_only=True):
     """What a supervisor is to look after."""
 
     directory: str  # of the session
@@ -140,9 +141,7 @@ def _words(
         "control": control,
         "agent": agent,
         "deadline_ms": max(1, int(config.deadline * 1000)),
-        "settled_ns": int(config.file_settled * 1e9),
-        "file_largest": config.file_largest or 0,
-        "file_tier": config.file_tier,
+        "order": FilePolicy().template(config),
         "parts_above": session.tree_largest,
         "ttl_ms": int(session.tree_ttl * 1000),
     }

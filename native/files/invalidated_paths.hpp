@@ -1,18 +1,21 @@
-// Paths that left the cache because somebody changed them through Holdfast (rule 12), with all
-// below them; they stay out until they are refreshed. Both is said by dropped keys, so that rule 9
-// carries it to every member, also to those who join later or were away. Each has a number, greater
-// than all that its maker knew; the greatest counts, and of equal ones the one that leaves.
+// Paths that were invalidated because somebody changed them through Holdfast (rule 12), with all
+// below them; they stay out of the cache until they are refreshed. Both is said by dropped keys, so
+// that rule 9 carries it to every member, also to those who join later or were away. Each has a
+// number, greater than all that its maker knew; the greatest counts, and of equal ones the one that
+// invalidates.
 //
-// A file may have several names, by links. So a path leaves together with the inode that it had, if
-// it had one; other names of that inode are out as long as the path is. A directory or a symbolic
-// link that leaves says so: what other names lead through it is to be looked at again, and is found
-// to be out by the names on its way.
+// A file may have several names, by links. So a path is invalidated together with the inode that it
+// had, if it had one; other names of that inode are out as long as the path is. The key of a
+// directory or a symbolic link says that it is one: what other names lead through it is to be
+// looked at again, and is found to be out by the names on its way.
 //
 // Rule 9 keeps dropped keys for ever, and programs may change any number of paths. So a key is
 // forgotten when another one says as much of its path and of all below it:
 //
-// - a return of a path, with a greater number, for what left at or below it, and for returns there;
-// - a directory that left, with a number no less, for names below it that left without an inode.
+// - a return of a path, with a greater number, for what was invalidated at or below it, and for
+//   returns there;
+// - an invalidated directory, with a number no less, for names below it that were invalidated
+//   without an inode.
 //
 // That is final. What such a key covers is covered as well by any key for which it is forgotten in
 // its turn, so at every moment some key that is known covers all that were ever forgotten: one that
@@ -32,7 +35,7 @@
 
 namespace holdfast {
 
-class Excluded {
+class InvalidatedPaths {
   public:
     bool contains(const std::string& path) const;
     // Whether it is the inode of a path that is out.
@@ -43,9 +46,9 @@ class Excluded {
     static constexpr std::uint64_t kWay = ~std::uint64_t{0};
     // Whether anything was ever out.
     bool empty() const;
-    // The key to drop so that a path leaves the cache, with the inode that it has (0: none); the
-    // same as before if it is out already.
-    std::string leaving(const std::string& path, std::uint64_t inode) const;
+    // The key to drop to invalidate a path, with the inode that it has (0: none); the same as
+    // before if it is out already.
+    std::string invalidation(const std::string& path, std::uint64_t inode) const;
     // By what a path is out: itself or a directory above it, and the key that says so.
     struct Cover {
         std::string path, key;
@@ -55,29 +58,29 @@ class Excluded {
     static constexpr std::size_t kMostWithin = 1024;
     bool crowded(const std::string& directory) const;
     // The key to drop so that it may return; empty if neither it nor anything below is out.
-    std::string returning(const std::string& path) const;
+    std::string readmission(const std::string& path) const;
     // A key that was dropped, whatever it is. Tells what it says of a path, if it does, and which
     // keys are to be forgotten from now on, perhaps this one.
-    enum class News { Nothing, Left, WayLeft, Returned };
+    enum class News { Nothing, Invalidated, WayInvalidated, Returned };
     struct Learnt {
         News news = News::Nothing;
         std::vector<std::string> forgotten = {};
     };
     Learnt learn(const std::string& key);
-    // For a key that says that a path left, if that was refused: one that is not. Else empty.
+    // For a key that invalidates a path, if it was refused: one that is not. Else empty.
     std::string repeated(const std::string& key) const;
 
   private:
     // What a key says of its path.
     struct Saying {
-        bool left = false;
+        bool invalidates = false;
         std::uint64_t number = 0, inode = 0;
         auto operator<=>(const Saying&) const = default;
         std::string key(const std::string& path) const;
     };
     struct Said {
         std::set<Saying> all;
-        std::uint64_t left = 0, returned = 0;  // the greatest numbers
+        std::uint64_t invalidated = 0, returned = 0;  // the greatest numbers
     };
     struct Keyed {
         std::string path;
@@ -88,7 +91,7 @@ class Excluded {
     static bool covers(const Saying& one, const Saying& other, bool same_path);
     // With the lock held: what was said of a path and of those above it.
     struct Greatest {
-        std::uint64_t left = 0, returned = 0;
+        std::uint64_t invalidated = 0, returned = 0;
     };
     Greatest about(std::string path) const;
     bool out(const std::string& path) const;
@@ -101,7 +104,7 @@ class Excluded {
     std::unordered_map<std::string, Said> said_;
     std::unordered_map<std::uint64_t, std::set<std::string>> inodes_;  // of which paths
     struct Within {
-        std::set<std::string> paths;  // that have left
+        std::set<std::string> paths;  // that were invalidated
         std::size_t sayings = 0;      // of them
     };
     std::unordered_map<std::string, Within> within_;  // by their directory
