@@ -14,7 +14,13 @@ from holdfast.membership.view import Entry, Member, State, View
 
 
 def entry(number: int, incarnation: int = 0, state: State = State.ALIVE) -> Entry:
-    return Entry(Member(f"n{number:05d}", number, 0, f"a{number}", "", 1), incarnation, state)
+    return Entry(
+        Member(
+            node=f"n{number:05d}", number=number, started=0, address=f"a{number}", socket="", pid=1
+        ),
+        incarnation,
+        state,
+    )
 
 
 @given(st.integers(0, 40), st.integers(1, 12))

@@ -31,7 +31,14 @@ PERIOD = 0.3
 
 
 def member(number: int, started: int = 0, node: str | None = None) -> Member:
-    return Member(node or f"n{number:03d}", number, started, f"a{number}", "", 1)
+    return Member(
+        node=node or f"n{number:03d}",
+        number=number,
+        started=started,
+        address=f"a{number}",
+        socket="",
+        pid=1,
+    )
 
 
 def entry(number: int, state: State = State.ALIVE, incarnation: int = 0) -> Entry:

@@ -15,7 +15,15 @@ from holdfast.membership.view import Entry, Member, State, View, decode, encode
 
 def member(number: int, node: str | None = None, started: int = 0, role: str = "compute") -> Member:
     name = f"n{number:05d}" if node is None else node
-    return Member(name, number, started, f"10.0.0.1:{number}", f"/run/{name}.sock", 1, role)
+    return Member(
+        node=name,
+        number=number,
+        started=started,
+        address=f"10.0.0.1:{number}",
+        socket=f"/run/{name}.sock",
+        pid=1,
+        role=role,
+    )
 
 
 def entry(number: int, state: State = State.ALIVE, incarnation: int = 0) -> Entry:

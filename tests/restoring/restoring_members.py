@@ -33,7 +33,7 @@ class One:
     """One member."""
 
     def __init__(self, name: str, number: int, rate: float, partition_wait: float) -> None:
-        self.member = Member(name, number, 0, name, name, 1)
+        self.member = Member(node=name, number=number, started=0, address=name, socket=name, pid=1)
         self.removed: list[tuple[str, bytes]] = []
         self.store = Store(number, 10**9, self._watch)
         self.restorer = Restorer(number, self.store, rate, partition_wait)

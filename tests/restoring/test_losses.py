@@ -7,7 +7,15 @@ from holdfast.restoration.losses import Losses
 
 
 def member(number: int, node: str = "", role: str = "compute") -> Member:
-    return Member(node or f"n{number}", number, number, "", "", 1, role)
+    return Member(
+        node=node or f"n{number}",
+        number=number,
+        started=number,
+        address="",
+        socket="",
+        pid=1,
+        role=role,
+    )
 
 
 ALL = [member(number) for number in range(5)]

@@ -10,7 +10,7 @@ import pytest
 from restoring_members import PERIOD, Some
 
 from holdfast._core import crc32c
-from holdfast.restoration import conflicts
+from holdfast.restoration import holdings
 from holdfast.restoration.events import FailedEvent, PullInstruction
 from holdfast.restoration.holdings import Held
 from holdfast.restoration.messages import Compare, Exchange, OtherView
@@ -105,6 +105,34 @@ def test_a_new_member_takes_over_and_the_others_trim_what_it_owns_now() -> None:
     assert all_in_place(some)
     moved = [key for key in KEYS if "n4" in some.owners(key)]
     assert Counter(some.pulls) == Counter(("n4", key) for key in moved)
+
+
+def test_more_copies_that_one_owner_knows_of_are_wanted_by_all() -> None:
+    """A put that wants more copies than there are came to its end at the last owner only."""
+    some = Some(5)
+    owners = some.owners(b"more", 4)
+    for name in owners[:2]:
+        some.put(name, b"more", copies=2)
+    some.tick(5)
+    some.put(owners[3], b"more", copies=4)
+    some.tick(10)
+    assert some.holders(b"more") == set(owners)
+    assert {some.members[name].store.objects[b"more"].held.copies for name in owners} == {4}
+    surveys = {name: some.members[name].store.survey() for name in owners}
+    numbers = {name: some.members[name].member.number for name in owners}
+    assert len({surveys[a][numbers[b]] for a in owners for b in owners if a != b}) == 1
+
+
+def test_a_stray_that_wants_more_copies_tells_the_owners() -> None:
+    some = Some(6)
+    owners = some.owners(b"more", 3)
+    stranger = next(name for name in some.members if name not in owners)
+    for name in owners[:2]:
+        some.put(name, b"more", copies=2)
+    some.put(stranger, b"more", copies=3)
+    some.tick(10)
+    assert some.holders(b"more") == set(owners)
+    assert {some.members[name].store.objects[b"more"].held.copies for name in owners} == {3}
 
 
 def test_one_copy_is_fetched_at_a_time_though_many_offer_it() -> None:
@@ -295,9 +323,9 @@ def test_a_drop_of_the_key_before_they_meet_is_a_drop_of_both() -> None:
 
 def test_a_key_that_is_too_long_is_cut_when_it_is_set_aside() -> None:
     keys = [b"k" * 4096, b"k" * 4095 + b"l"]
-    aside = [conflicts.aside(Held(key, 10, 1, 0, 1)) for key in keys]
+    aside = [holdings.aside(Held(key, 10, 1, 0, 1)) for key in keys]
     assert len(set(aside)) == 2
-    assert all(len(key) == 4096 and key.startswith(conflicts.ASIDE) for key in aside)
+    assert all(len(key) == 4096 and key.startswith(holdings.ASIDE) for key in aside)
 
 
 def test_members_with_different_views_merge_them_and_do_nothing_else() -> None:

@@ -24,7 +24,15 @@ KEY = b"key"
 
 
 def member(number: int, role: str = "compute", node: str = "") -> Member:
-    return Member(node or f"n{number}", number, number, f"a{number}", f"s{number}", 1, role)
+    return Member(
+        node=node or f"n{number}",
+        number=number,
+        started=number,
+        address=f"a{number}",
+        socket=f"s{number}",
+        pid=1,
+        role=role,
+    )
 
 
 def entries(count: int, dead: tuple[int, ...] = ()) -> list[Entry]:

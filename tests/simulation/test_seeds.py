@@ -83,6 +83,11 @@ BREAKS = {
     "no-limit": "capacity",
     "lost-loser": "nothing acknowledged is lost",
     "two-winners": "one winner",
+    "evicts-objects": "eviction",
+    "no-ghosts": "files come to rest",
+    "denies-losses": "finding",
+    "first-writer-decides": "one number of copies",
+    "unequal-copies": "one number of copies",
     "no-restoring": "exactly r copies",
     "chatter": "messages",
 }

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-
-from .._core import FileOwners, Ring
+from .._core import Placement, Ring
 from .view import SPARE, Member, View
 
 
@@ -15,9 +13,10 @@ def lost_nodes(view: View) -> frozenset[str]:
 
 
 class Owners:
-    """The ring over the members of a view that may own objects. Immutable.
+    """The placement over the members of a view that may own objects. Immutable.
 
-    Equal views give equal owners; a suspect still owns.
+    Equal views give equal owners; a suspect still owns. Nothing in it depends on whose view it is,
+    so that members of one view can share it.
     """
 
     def __init__(self, view: View, virtual_nodes: int) -> None:
@@ -25,37 +24,19 @@ class Owners:
         self.identity = view.identity
         self.members = {member.number: member for member in pool}
         self._on_node = {member.node: member for member in pool}
-        self.ring = Ring(list(self._on_node), virtual_nodes)
         #: Nodes whose owner was lost, and no other has come.
         self.lost = lost_nodes(view)
-        self._virtual_nodes = virtual_nodes
-
-    @functools.cached_property
-    def with_lost(self) -> Ring | None:
-        """The ring as it would be if those had not been lost; None if none were."""
-        if not self.lost:
-            return None
-        return Ring([*self._on_node, *self.lost], self._virtual_nodes)
-
-    @functools.cached_property
-    def files(self) -> FileOwners:
-        """Whom to ask for files."""
-        return FileOwners(self.ring, self.numbers, self.with_lost)
-
-    @property
-    def numbers(self) -> list[int]:
-        """The member on each node of the ring, in the ring's order of nodes."""
-        return [self._on_node[node].number for node in self.ring.nodes]
-
-    @property
-    def addresses(self) -> list[str]:
-        """Where each of those lives."""
-        return [self._on_node[node].address for node in self.ring.nodes]
-
-    @property
-    def racks(self) -> list[str]:
-        """The rack of each of those."""
-        return [self._on_node[node].rack for node in self.ring.nodes]
+        ring = Ring(list(self._on_node), virtual_nodes)
+        standing = [self._on_node[node] for node in ring.nodes]
+        self.placement = Placement(
+            ring,
+            [member.number for member in standing],
+            [member.address for member in standing],
+            self.identity,
+            [member.rack for member in standing],
+            Ring([*self._on_node, *self.lost], virtual_nodes) if self.lost else None,
+        )
+        self.ring = self.placement.ring
 
     def of(self, key: bytes, copies: int) -> list[Member]:
         """Return the owners of `key`, first to last; fewer than `copies` if fewer live."""

@@ -34,7 +34,7 @@ class State(IntEnum):
     DEAD = 2
 
 
-class Member(msgspec.Struct, frozen=True, omit_defaults=True):
+class Member(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One life of one node's agent; a restart is a new member."""
 
     node: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]

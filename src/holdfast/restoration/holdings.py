@@ -7,10 +7,18 @@ from typing import Annotated, Protocol
 
 import msgspec
 
+from .. import _core
+from ..membership.owners import Owners
+
 #: The digest of what two members share is kept in this many parts, by the hash of the key.
 BUCKETS = 64
 #: Likewise of the keys that were dropped.
 DROPPED_BUCKETS = 256
+
+#: With which the keys begin under which losers of a conflict are kept.
+ASIDE = b"holdfast.conflict/"
+#: As native/store/object.hpp has it.
+_LONGEST = 4096
 
 #: Any number that the core takes.
 Number = Annotated[int, msgspec.Meta(ge=0)]
@@ -29,8 +37,42 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
     copies: Annotated[int, msgspec.Meta(ge=1, le=2**16 - 1)]
 
 
+#: By their numbers.
+TIERS = {tier.value: tier for tier in (_core.Tier.MEMORY, _core.Tier.DISK)}
+
+
+def held_of(held: _core.Held) -> Held:
+    """Return what the core holds as a plain struct that can travel."""
+    return Held(held.key, held.size, held.crc32c, held.tier.value, held.copies)
+
+
+# One key, two versions: while the network was cut, both sides may have taken other bytes under one
+# key. Whoever meets a version that wins moves its own aside and fetches the winner as anything else
+# that it lacks. The contents decide, nothing else: all pairs decide alike, in whatever order they
+# meet, whoever owns the key, and however many versions there are. Versions of equal size and
+# checksum count as equal.
+
+
+def version(held: Held) -> tuple[int, int]:
+    """Return what tells two versions of a key apart; the greater one wins."""
+    return held.size, held.crc32c
+
+
+def aside(held: Held) -> bytes:
+    """Return the key under which a version is kept that lost its own."""
+    key = ASIDE + b"%d-%08x/" % version(held) + held.key
+    if len(key) <= _LONGEST:
+        return key
+    end = b"#%016x" % _core.xxh3_64(held.key)
+    return key[: _LONGEST - len(end)] + end
+
+
 class Holdings(Protocol):
     """The objects of one member, seen under the owners that it was last given."""
+
+    def place(self, owners: Owners) -> None:
+        """See all objects under other owners."""
+        ...
 
     def survey(self) -> dict[int, Digest]:
         """Digest, for every other member, the objects that we hold and that both of us own."""
@@ -45,7 +87,7 @@ class Holdings(Protocol):
         ...
 
     def held(self, key: bytes) -> Held | None:
-        """Look for one object."""
+        """Look for one object; what was evicted may still count."""
         ...
 
     def strays(self, limit: int, after: bytes) -> list[Held]:
@@ -62,6 +104,10 @@ class Holdings(Protocol):
 
     def has_room(self, held: Held) -> bool:
         """Tell whether an object would find room here at this moment."""
+        ...
+
+    def raise_copies(self, held: Held, copies: int) -> None:
+        """Want more copies of exactly that object, if it is here."""
         ...
 
     def move_aside(self, key: bytes, size: int, crc32c: int, aside: bytes) -> bool:

@@ -30,7 +30,7 @@ class PullQueue:
     """The queue, and an allowance of bytes that grows by `rate` per second."""
 
     def __init__(self, rate: float) -> None:
-        self._rate = rate
+        self.rate = rate
         self._allowance = rate
         self._grown = 0.0
         self._lacks: dict[bytes, Lack] = {}
@@ -65,8 +65,8 @@ class PullQueue:
 
         What is no longer `wanted`, or has no `live` source, is forgotten.
         """
-        self._allowance += (now - self._grown) * self._rate
-        self._allowance = min(self._allowance, self._rate)  # a second's worth at most
+        self._allowance += (now - self._grown) * self.rate
+        self._allowance = min(self._allowance, self.rate)  # a second's worth at most
         self._grown = now
         while self._resting and next(iter(self._resting.values())) <= now:
             key = next(iter(self._resting))

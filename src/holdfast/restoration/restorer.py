@@ -15,7 +15,6 @@ import msgspec
 from ..membership.owners import Owners
 from ..membership.view import Member
 from .anti_entropy import AntiEntropy
-from .conflicts import ASIDE, aside, version
 from .events import (
     Event,
     FailedEvent,
@@ -27,7 +26,7 @@ from .events import (
     TickEvent,
     ViewEvent,
 )
-from .holdings import Held, Holdings
+from .holdings import ASIDE, Held, Holdings, aside, version
 from .losses import Losses
 from .messages import (
     Compare,
@@ -54,7 +53,7 @@ _COUNTED = 1000
 _NAMED = 20
 
 
-class RestoreStatus(msgspec.Struct, frozen=True):
+class RestoreStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What `holdfast status` shows of restoring on one member."""
 
     missing: int = 0  # objects that this member owns and lacks, as far as it knows
@@ -66,6 +65,7 @@ class RestoreStatus(msgspec.Struct, frozen=True):
     restored: int = 0
     restored_bytes: int = 0
     trimmed: int = 0
+    rate: float = 0.0  # bytes per second that this member fetches at most
     conflicts: int = 0  # objects here that lost their key to another version
     partition_wait_left: float = (
         0.0  # seconds that restoring still waits for many nodes that vanished at once
@@ -165,6 +165,7 @@ class Restorer:
             restored=self._pulls.copies,
             restored_bytes=self._pulls.bytes,
             trimmed=self._trimmer.trimmed,
+            rate=self._pulls.rate,
             conflicts=len(conflicts),
             partition_wait_left=self.partition_wait_left(now),
             set_aside=tuple(key.decode(errors="replace") for key in conflicts[:_NAMED]),
@@ -179,9 +180,9 @@ class Restorer:
         self._partition_wait.viewed(frozenset(member.node for member in live), now)
         self._anti_entropy.use(owners, rng)
         self._trimmer.use()
-        for member in self._others:
-            greets = rng.random() * len(self._others) < _GREETERS
-            if member.number not in known and known and greets:
+        new = [member for member in self._others if member.number not in known] if known else []
+        for member in new:
+            if rng.random() * len(self._others) < _GREETERS:
                 self._tombstones.compare_with(member)
 
     def _tick(self, now: float, rng: random.Random) -> None:
@@ -204,6 +205,7 @@ class Restorer:
             if version(ours) > version(theirs):
                 return ours
             if version(ours) == version(theirs):
+                self._agree(ours, theirs)
                 return None
             # Until the winner comes the key would stand empty here: not for long, then.
             if self._partition_wait.left(self._ask.now) or not self._holdings.has_room(theirs):
@@ -212,11 +214,17 @@ class Restorer:
         self._lack(theirs, source)
         return None
 
+    def _agree(self, ours: Held, theirs: Held) -> None:
+        """Both hold it; a put that wanted more copies may have come to an end at one only."""
+        if theirs.copies > ours.copies:
+            self._holdings.raise_copies(ours, theirs.copies)
+
     def _confirm(self, request: Confirm) -> Confirmed:
         confirmed, other = [], []
         for theirs in request.held:
             ours = self._holdings.held(theirs.key)
             if ours is not None and version(ours) == version(theirs):
+                self._agree(ours, theirs)
                 confirmed.append(theirs.key)
             elif (mine := self._meet(theirs, request.sender)) is not None:
                 other.append(mine)

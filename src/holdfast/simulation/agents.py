@@ -1,4 +1,4 @@
-"""A simulated agent: the machines of membership and restoring around a store of plain Python.
+"""A simulated agent: the machine of a node around the index of the store.
 
 The data path is what the core does: chains of puts with room reserved along the whole chain, the
 last owner committing first, and every owner checking the list of owners before anything else.
@@ -6,18 +6,30 @@ last owner committing first, and every owner checking the list of owners before 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from ..errors import BadInput, DeadlineMissed, HoldfastError, NotFound, StaleView, Unavailable
+from .._core import crc32c
+from ..errors import (
+    BadInput,
+    DeadlineMissed,
+    Full,
+    HoldfastError,
+    NotFound,
+    StaleView,
+    Unavailable,
+)
 from ..membership import events as membership
 from ..membership.owners import Owners
 from ..membership.view import Member, View
 from ..restoration import events as restoring
+from ..restoration.holdings import Held
 from ..restoration.messages import Reply
-from ..restoration.restorer import RESTING, Restorer
+from ..restoration.node_machine import Event, Instruction, NodeMachine, PlacedInstruction
+from ..restoration.restorer import Restorer
 from .members import PERIOD, RelayMessage, SimulatedMember
 from .messages import (
     DONE,
@@ -30,6 +42,7 @@ from .messages import (
     JoinMessage,
     MemberProbe,
     PutMessage,
+    ReadMessage,
     Refusal,
     RestoreMessage,
     VerifyMessage,
@@ -76,18 +89,24 @@ class Agent(SimulatedMember):
         self._stuck = False
         self._held: list[tuple[Callable[[Any], None], Any]] = []  # what waits for the Python loop
         self._beat = network.now
-        self._ticks = 0
-        self.owners: Owners | None = None
         self.store = self.store_class(member.number, capacity, self._changes)
-        self.restorer = self.restorer_class(
-            member.number, self.store, settings.restore_rate, settings.partition_wait
+        self.node = NodeMachine(
+            member,
+            view,
+            self.store,
+            period=PERIOD,
+            virtual_nodes=settings.virtual_nodes,
+            restore_rate=settings.restore_rate,
+            partition_wait=settings.partition_wait,
+            restorer=self.restorer_class,
         )
-        super().__init__(network, member, view, lambda _member, _entry: None)
+        super().__init__(network, self.node.swim, lambda _member, _entry: None)
         self.process.serves.update(
             {
                 MemberProbe: self._probed,
                 PutMessage: self._put,
                 GetMessage: self._get,
+                ReadMessage: self._read,
                 VerifyMessage: self._verify,
                 DropMessage: self._drop,
                 ViewRequest: self._view,
@@ -96,22 +115,36 @@ class Agent(SimulatedMember):
                 RestoreMessage: self._restore,
             }
         )
-        self._place()
+        self._carry_out(self.node.begin(network.now, network.rng))
 
-    def step(self, event: membership.Event) -> None:
-        """Let the machine of membership take an event in; other members are other owners."""
-        if self._waits(self.step, event):
-            return
-        super().step(event)
-        if self.owners is None or self.swim.view.identity != self.owners.identity:
-            self._place()
+    @property
+    def owners(self) -> Owners | None:
+        """Who owns what, as this agent sees it."""
+        return self.node.owners
 
-    def _place(self) -> None:
-        view = self.swim.view
-        self.owners = Owners(view, self._settings.virtual_nodes)
-        self.store.place(self.owners)
-        self._watch(self, "viewed", b"")
-        self._restoring(restoring.ViewEvent(self.owners, view.live(), view.lost()))
+    def step(self, event: Event) -> None:
+        """Let the machine take an event in, and do what it wants."""
+        if not self._waits(self.step, event):
+            self._carry_out(self.node.step(event, self._network.now, self._network.rng))
+
+    def _carry_out(self, instructions: list[Instruction]) -> None:
+        network = self._network
+        for instruction in instructions:
+            match instruction:
+                case membership.ProbeInstruction():
+                    self._probe(instruction)
+                case membership.SyncInstruction():
+                    self._sync(instruction)
+                case PlacedInstruction():
+                    self._watch(self, "viewed", b"")
+                case restoring.AskInstruction(ticket, member, request):
+                    message = RestoreMessage(request)
+                    deadline = self._settings.deadline
+                    network.request(
+                        self.process, member.address, message, deadline, self._replied, ticket
+                    )
+                case restoring.PullInstruction():
+                    network.at(network.now, self.process, self._pull, instruction)
 
     # ---- the Python loop -----------------------------------------------------------------------
 
@@ -139,9 +172,7 @@ class Agent(SimulatedMember):
         if self._network.rng.random() < _SCRUB * PERIOD:
             for key in list(self.store.objects):
                 self.store.verify(key)
-        self._ticks += 1
-        if self.restorer.busy or self._ticks % RESTING == 0:
-            self._restoring(_TICK)
+        self.step(_TICK)
 
     def _changes(self, what: str, key: bytes) -> None:
         self._watch(self, what, key)
@@ -180,37 +211,16 @@ class Agent(SimulatedMember):
 
     # ---- restoring -----------------------------------------------------------------------------
 
-    def _restoring(self, event: restoring.Event) -> None:
-        if self._waits(self._restoring, event):
-            return
-        network = self._network
-        for instruction in self.restorer.step(event, network.now, network.rng):
-            if isinstance(instruction, restoring.AskInstruction):
-                network.request(
-                    self.process,
-                    instruction.member.address,
-                    RestoreMessage(instruction.request),
-                    self._settings.deadline,
-                    self._replied,
-                    instruction.ticket,
-                )
-            elif isinstance(instruction, restoring.MergeInstruction):
-                self._sync(membership.SyncInstruction(instruction.member))
-            else:
-                network.at(network.now, self.process, self._pull, instruction)
-
     def _replied(self, reply: Reply | None, ticket: int) -> None:
         if reply is None:
-            self._restoring(restoring.FailedEvent(ticket))
+            self.step(restoring.FailedEvent(ticket))
         else:
-            self._restoring(restoring.RepliedEvent(ticket, reply))
+            self.step(restoring.RepliedEvent(ticket, reply))
 
     def _pull(self, pull: restoring.PullInstruction) -> None:
         key = pull.held.key
         if key in self.store.dropped:
-            self._restoring(restoring.FailedEvent(pull.ticket))
-        elif key in self.store.objects:
-            self._restoring(restoring.PulledEvent(pull.ticket, pull.held.size))
+            self.step(restoring.FailedEvent(pull.ticket))
         else:
             self._network.request(
                 self.process,
@@ -223,15 +233,23 @@ class Agent(SimulatedMember):
 
     def _pull_begins(self, reply: Found | Refusal | None, pull: restoring.PullInstruction) -> None:
         if not isinstance(reply, Found):
-            self._restoring(restoring.FailedEvent(pull.ticket))
+            self.step(restoring.FailedEvent(pull.ticket))
             return
         held, network = reply.held, self._network
         try:
             writer = self.store.create(
-                held.key, reply.content, held.size, pull.held.tier, held.copies, held.crc32c
+                held.key,
+                reply.content,
+                held.size,
+                pull.held.tier,
+                held.copies,
+                held.crc32c,
+                reply.has_source,
             )
-        except HoldfastError:
-            self._restoring(restoring.FailedEvent(pull.ticket))
+        except HoldfastError as error:
+            if isinstance(error, Full) and reply.has_source:
+                self.store.let_go(msgspec.structs.replace(held, tier=pull.held.tier))
+            self.step(restoring.FailedEvent(pull.ticket))
             return
         end = network.now + network.travel() * held.size / _PIECE
         network.at(end, self.process, self._pull_ends, (pull, writer, reply.content))
@@ -241,15 +259,15 @@ class Agent(SimulatedMember):
         try:
             writer.commit(content)
         except HoldfastError:
-            self._restoring(restoring.FailedEvent(pull.ticket))
+            self.step(restoring.FailedEvent(pull.ticket))
         else:
             self._watch(self, "pulled", pull.held.key)
-            self._restoring(restoring.PulledEvent(pull.ticket, pull.held.size))
+            self.step(restoring.PulledEvent(pull.ticket, pull.held.size))
 
     def _restore(self, call: Call) -> None:
         if not self._waits(self._restore, call):
-            call.answer(self.restorer.answer(call.message.request))
-            self._restoring(restoring.AskedEvent())
+            call.answer(self.node.answer(call.message.request))
+            self.step(restoring.AskedEvent())
 
     # ---- objects -------------------------------------------------------------------------------
 
@@ -307,7 +325,39 @@ class Agent(SimulatedMember):
             else:
                 self._refuse(call, Unavailable("this address now belongs to another member"))
         else:
-            call.answer(Found(stored.held, stored.content))
+            call.answer(Found(stored.held, stored.content, stored.has_source))
+
+    # ---- files ---------------------------------------------------------------------------------
+
+    def _read(self, call: Call) -> None:
+        """Serve a file: our copy, or else what the shared file system has, which we then keep."""
+        message: ReadMessage = call.message
+        key, content = message.key, message.content
+        stored = self.store.objects.get(key)
+        if stored is not None:
+            call.answer(Found(stored.held, stored.content, has_source=True))
+            return
+        if not message.stands_in and self.store.owners(key, 1) != [self.member.number]:
+            self._refuse(call, StaleView("another member owns the file"))
+            return
+        held = Held(key, message.size, crc32c(content), 0, message.copies)
+        found = Found(held, content, has_source=True)
+        try:
+            writer = self.store.create(
+                key, content, message.size, 0, message.copies, has_source=True
+            )
+        except HoldfastError:  # it is served all the same
+            call.answer(found)
+            return
+        network = self._network
+        end = network.now + network.travel() * message.size / _PIECE
+        network.at(end, self.process, self._filled, (call, writer, found))
+
+    def _filled(self, filled: tuple[Call, Writer, Found]) -> None:
+        call, writer, found = filled
+        with contextlib.suppress(HoldfastError):
+            writer.commit(found.content)
+        call.answer(found)
 
     def _verify(self, call: Call) -> None:
         self.store.verify(call.message.key)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from ..errors import Dropped, Full, KeyExists, NotEnoughNodes, NotFound, TryAgain
-from ..restoration.conflicts import ASIDE
+from ..restoration.holdings import ASIDE
 from .history import Call, Record, Violation
 from .scenario import Scenario
 
@@ -41,6 +41,7 @@ class Checkers:
         call.local = any(self._nodes[member] == call.node for member in record.holders)
         if call.kind == "put":
             record.began.setdefault(call.content, call.began)
+            record.most_copies = max(record.most_copies, call.copies)
         elif call.kind == "drop" and record.drop_began is None:
             record.drop_began = call.began
 
@@ -55,6 +56,8 @@ class Checkers:
                 self._put(call, record)
             case "get":
                 self._got(call, record)
+            case "read" if call.result not in record.began:
+                raise Violation(f"right bytes: {call}, which is not what the file has")
             case "drop" if call.error is None and record.drop_acknowledged is None:
                 record.drop_acknowledged = self._clock()
                 if not record.remembered:
@@ -76,12 +79,14 @@ class Checkers:
         if record.contested or record.drop_began is not None:
             return
         failed = sum(at >= call.began for at in record.failures) + len(record.rotten)
-        if record.good() + failed < record.copies:
+        if record.good() + failed < call.copies:
             raise Violation(
-                f"acknowledged: {call} has {record.good()} of {record.copies} copies, "
+                f"acknowledged: {call} has {record.good()} of {call.copies} copies, "
                 f"and {failed} holders died"
             )
-        record.whole = now if record.good() >= record.copies else call.began
+        if call.copies >= record.copies:
+            record.copies = call.copies
+            record.whole = now if record.good() >= record.copies else call.began
 
     def _got(self, call: Call, record: Record) -> None:
         if call.error is not None:
@@ -111,7 +116,7 @@ class Checkers:
             raise Violation(f"right answer: {call}, but nothing ever failed")
         if isinstance(error, NotFound) and not isinstance(error, Dropped):
             acknowledged = min(record.acknowledged.values(), default=math.inf)
-            promised = acknowledged <= began and record.drop_began is None and not record.rotted
+            promised = acknowledged <= began and record.drop_began is None
             if promised:
                 raise Violation(f"finding: {call}, but it was acknowledged at {now:.3f}")
 
@@ -142,6 +147,8 @@ class Checkers:
     def removed(self, member: int, key: bytes, why: str) -> None:
         """Take note that a member has no good copy any more, and check that it may."""
         record, now = self.record(key), self._clock()
+        if why == "evicted" and not record.has_source:
+            raise Violation(f"eviction: {key.decode()} was evicted and can be had nowhere else")
         if key != record.key:
             self._forget(record, record.aside.get(key, {}), member, why)
             return
@@ -169,6 +176,8 @@ class Checkers:
                 f"though only {failed} holders died since {since:.3f}"
             )
         record.lost = good == 0
+        if why == "trimmed" and good < record.copies:
+            record.whole = since  # whoever confirmed and died still counts until copies are back
 
     def record(self, key: bytes) -> Record:
         """Return the story of a key, or of the one that a version under this key has lost."""
@@ -179,7 +188,8 @@ class Checkers:
     @staticmethod
     def _forget(record: Record, holders: dict[int, bytes], member: int, why: str) -> None:
         content = holders.pop(member, None)
-        if content is not None and why not in ("moved", "trimmed"):  # which must not be the last
+        # What is moved or trimmed must not be the last, unless a bad copy was taken for another.
+        if content is not None and (why not in ("moved", "trimmed") or record.rotten):
             record.gone |= {content} - record.contents()
 
     def buried(self, member: int, key: bytes) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Generator
 from random import Random
 from typing import Any
 
 import msgspec
 
-from .._core import crc32c
+from .._core import MOST_ASKED, crc32c
 from ..client.routing import Routing
-from ..errors import Damaged, DeadlineMissed, HoldfastError, TryAgain
+from ..errors import Damaged, DeadlineMissed, HoldfastError, StaleView, TryAgain
 from ..membership.view import Entry, Member, State, View
 from ..objects import steps
 from .messages import (
@@ -20,6 +21,7 @@ from .messages import (
     GetMessage,
     JoinMessage,
     PutMessage,
+    ReadMessage,
     Refusal,
     VerifyMessage,
     ViewRequest,
@@ -92,7 +94,15 @@ class Client:
         def put(step: steps.Put) -> Doing:
             chain = [member.address for member in step.chain]
             deadline = self.settings.deadline
-            message = PutMessage(key, content, size, 0, step.owners, chain[1:], deadline)
+            message = PutMessage(
+                key=key,
+                content=content,
+                size=size,
+                tier=0,
+                owners=step.owners,
+                onward=chain[1:],
+                deadline=deadline,
+            )
             yield from self._ask(chain[0], message)
 
         return self._drive(self._steps.put(key, copies), put)
@@ -114,6 +124,30 @@ class Client:
 
         here = self._rng.random() < _LOCAL_FIRST
         return self._drive(self._steps.find(key, here), look)
+
+    def read(self, key: bytes, content: bytes, size: int, copies: int) -> Doing:
+        """Return the content of a file: from its owner, from who stands in, or from its source."""
+        routing, stands_in = self.routing, False
+        for member in routing.owners.of(key, MOST_ASKED):
+            if routing.avoids(member, self._network.now):
+                stands_in = True
+                continue
+            message = ReadMessage(key, content, size, copies, stands_in)
+            try:
+                found: Found = yield from self._ask(member.address, message)
+            except StaleView:
+                yield from self._refresh()
+                break
+            except TryAgain:
+                routing.avoid(member, self._network.now)
+                stands_in = True
+                continue
+            if crc32c(found.content) == found.held.crc32c:
+                return found.content
+            with contextlib.suppress(HoldfastError):
+                yield from self._ask(member.address, VerifyMessage(key))
+            break
+        return content
 
     def drop(self, key: bytes) -> Doing:
         """Drop an object for ever."""

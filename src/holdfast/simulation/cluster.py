@@ -156,11 +156,24 @@ class Cluster:
         return Client(self.wire, name, node, entries, self._client_settings, local)
 
     def put(
-        self, client: Client, record: Record, content: bytes, then: Callable[[Call], None]
+        self,
+        client: Client,
+        record: Record,
+        content: bytes,
+        then: Callable[[Call], None],
+        copies: int = 0,
     ) -> None:
-        """Let a client put an object."""
+        """Let a client put an object, with as many copies as were wanted before or so many."""
         call = self._call(client, "put", record, content)
-        self._do(client, client.put(record.key, content, record.size, record.copies), call, then)
+        call.copies = copies or record.first_copies
+        self._do(client, client.put(record.key, content, record.size, call.copies), call, then)
+
+    def read(self, client: Client, record: Record, then: Callable[[Call], None]) -> None:
+        """Let a client read a file."""
+        (content,) = record.began
+        call = self._call(client, "read", record, content)
+        reading = client.read(record.key, content, record.size, record.copies)
+        self._do(client, reading, call, then)
 
     def get(self, client: Client, record: Record, then: Callable[[Call], None]) -> None:
         """Let a client get an object."""
@@ -175,7 +188,15 @@ class Cluster:
     def _call(self, client: Client, kind: Any, record: Record, content: bytes = b"") -> Call:
         view = client.routing.owners.identity
         now = self.wire.now
-        return Call(client.name, kind, record.key, now, client.node, view, content=content)
+        return Call(
+            client=client.name,
+            kind=kind,
+            key=record.key,
+            began=now,
+            node=client.node,
+            view=view,
+            content=content,
+        )
 
     def _do(self, client: Client, doing: Any, call: Call, then: Callable[[Call], None]) -> None:
         self.calls.append(call)
@@ -184,7 +205,8 @@ class Cluster:
         def ended(result: Any, error: HoldfastError | None) -> None:
             call.ended = self.wire.now
             call.error = error
-            call.result = result[0] if call.kind == "get" and result else None
+            if call.kind in ("get", "read") and result:
+                call.result = result[0] if call.kind == "get" else result
             self.note("called", str(call))
             self.checkers.ended(call)
             then(call)
@@ -208,7 +230,15 @@ class Cluster:
         number = self.rng.getrandbits(63)
         address = f"{node}/agent" if self.scenario.same_address else f"{node}/{number:x}"
         role = SPARE if node in self.nodes[: self.scenario.spares] else "compute"
-        return Member(node, number, int(self.wire.now * 1e9), address, address, 1, role)
+        return Member(
+            node=node,
+            number=number,
+            started=int(self.wire.now * 1e9),
+            address=address,
+            socket=address,
+            pid=1,
+            role=role,
+        )
 
     def _start(self, member: Member, view: View) -> None:
         self.checkers.started(member.number, member.node)
@@ -236,6 +266,8 @@ class Cluster:
             self.checkers.pulled(member.number, key)
         elif what == "buried":
             self.checkers.buried(member.number, key)
+        elif what == "raised":
+            pass  # how many copies there are is what counts
         else:
             self.checkers.removed(member.number, key, what)
 

@@ -24,7 +24,8 @@ class Epilogue:
         self._clients = [self._in_touch(client) for client in cluster.clients]
         cluster.rng.shuffle(self._clients)
         self.running = 0
-        for old in list(cluster.checkers.records.values()):
+        objects = [one for one in cluster.checkers.records.values() if not one.has_source]
+        for old in objects:
             client = cluster.rng.choice(self._clients)
             self._try(partial(cluster.get, client, old), partial(self._read, old))
         for _ in self._clients:

@@ -20,7 +20,7 @@ _BEFORE = 25
 _AFTER = 40
 
 
-class MembershipFigures(msgspec.Struct, frozen=True):
+class MembershipFigures(msgspec.Struct, frozen=True, kw_only=True):
     """What one simulation of members showed; times are in periods."""
 
     nodes: int

@@ -13,17 +13,18 @@ class Violation(AssertionError):
     """A promise was broken."""
 
 
-class Call(msgspec.Struct):
+class Call(msgspec.Struct, kw_only=True):
     """One call of a client and what it was answered."""
 
     client: str
-    kind: Literal["put", "get", "drop"]
+    kind: Literal["put", "get", "drop", "read"]
     key: bytes
     began: float
     node: str  # of the client
     view: int  # identity of the client's view when it called
     local: bool = False  # there was a copy on its own node
     content: bytes = b""  # to be put
+    copies: int = 0  # likewise
     ended: float | None = None
     error: HoldfastError | None = None
     result: bytes | None = None
@@ -36,12 +37,15 @@ class Call(msgspec.Struct):
         return f"{self.began:.3f} {self.client} {what} {self.content!r} -> {outcome}"
 
 
-class Record(msgspec.Struct):
+class Record(msgspec.Struct, kw_only=True):
     """The story of one key."""
 
     key: bytes
-    copies: int
+    copies: int  # that were acknowledged, or else those that the first put wants
     size: int
+    has_source: bool = False  # a file, of which copies may be evicted
+    most_copies: int = 0  # that a put ever wanted
+    first_copies: int = 0  # that the first one wants
     began: dict[bytes, float] = {}  # when the first put of each content began
     acknowledged: dict[bytes, float] = {}  # when
     drop_began: float | None = None
@@ -57,6 +61,10 @@ class Record(msgspec.Struct):
     rotted: bool = False
     remembered: bool = False  # a member has ever known of the drop
     forgotten: bool = False  # no live member knew of the drop at some moment after it
+
+    def __post_init__(self) -> None:
+        self.first_copies = self.copies
+        self.most_copies = max(self.most_copies, self.copies)
 
     @property
     def contested(self) -> bool:

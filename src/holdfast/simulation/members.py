@@ -63,11 +63,11 @@ class SimulatedMember:
     """What an agent does around its machine, on a simulated network."""
 
     def __init__(
-        self, network: Network, member: Member, view: View, changed: Callable[[Member, Entry], None]
+        self, network: Network, swim: Swim, changed: Callable[[Member, Entry], None]
     ) -> None:
-        self.member = member
-        self.swim = Swim(member, view, PERIOD)
-        self.process = network.start(member.address)
+        self.member = swim.member
+        self.swim = swim
+        self.process = network.start(self.member.address)
         self._network = network
         self._changed = changed
         self.process.serves.update(
@@ -216,10 +216,18 @@ class Members:
         rng = self.network.rng
         number = rng.getrandbits(63)
         started = int(self.network.now * 1e9) + place
-        return Member(node, number, started, f"{node}/{number:x}", "", 1)
+        return Member(
+            node=node,
+            number=number,
+            started=started,
+            address=f"{node}/{number:x}",
+            socket="",
+            pid=1,
+        )
 
     def _start(self, member: Member, view: View) -> None:
-        self.running[member.node] = SimulatedMember(self.network, member, view, self._changed)
+        swim = Swim(member, view, PERIOD)
+        self.running[member.node] = SimulatedMember(self.network, swim, self._changed)
 
 
 def _ignore(_: Member, __: Entry) -> None:

@@ -19,7 +19,7 @@ class MemberProbe(ProbeMessage, frozen=True):
     wanted: int
 
 
-class PutMessage(msgspec.Struct, frozen=True):
+class PutMessage(msgspec.Struct, frozen=True, kw_only=True):
     """Store an object here and at the members after us."""
 
     key: bytes
@@ -36,6 +36,16 @@ class GetMessage(msgspec.Struct, frozen=True):
 
     key: bytes
     wanted: int = 0
+
+
+class ReadMessage(msgspec.Struct, frozen=True):
+    """Send a file, read it from the shared file system first if need be."""
+
+    key: bytes
+    content: bytes  # as the shared file system has it
+    size: int
+    copies: int
+    stands_in: bool  # for an owner that failed
 
 
 class VerifyMessage(msgspec.Struct, frozen=True):
@@ -85,6 +95,7 @@ class Found(msgspec.Struct, frozen=True):
 
     held: Held
     content: bytes
+    has_source: bool = False
 
 
 class Gone(msgspec.Struct, frozen=True):

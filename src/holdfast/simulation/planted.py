@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+from .._core import IndexedObject, crc32c
 from ..membership.events import ProbeInstruction
 from ..membership.owners import Owners
 from ..restoration.events import Event, Instruction
-from ..restoration.holdings import Holdings
+from ..restoration.holdings import Held, Holdings
 from ..restoration.restorer import Restorer
 from ..restoration.trimmer import Trimmer
 from .agents import Agent
@@ -45,7 +46,9 @@ class UnconfirmedTrim(Agent):
 
 class _ForgetfulStore(Store):
     def drop(self, key: bytes) -> None:
-        self._remove(key, "dropped")
+        if key in self.objects:
+            self._index.evict(self.objects[key].indexed)
+            self._removed(key, "dropped")
 
 
 class LostTombstone(Agent):
@@ -96,7 +99,9 @@ class NoLimit(Agent):
 
 class _CarelessStore(Store):
     def move_aside(self, key: bytes, size: int, crc32c: int, aside: bytes) -> bool:
-        self._remove(key, "moved")
+        if key in self.objects:
+            self._index.evict(self.objects[key].indexed)
+            self._removed(key, "moved")
         return True
 
 
@@ -115,6 +120,67 @@ class TwoWinners(Agent):
     """Keeps its own version of a key whatever others have."""
 
     store_class = _StubbornStore
+
+
+class _RuthlessStore(Store):
+    def _added(self, indexed: IndexedObject, content: bytes) -> None:
+        super()._added(indexed, content)
+        self._evictable[indexed.key] = indexed.held.size
+
+
+class EvictsObjects(Agent):
+    """Makes room for what comes at the expense of what can be had nowhere else."""
+
+    store_class = _RuthlessStore
+
+
+class _ObliviousStore(Store):
+    def _evict(self, key: bytes) -> None:
+        super()._evict(key)
+        self._index.missed(key)
+
+
+class NoGhosts(Agent):
+    """Forgets what it evicts, so that its co-owners send it again."""
+
+    store_class = _ObliviousStore
+
+
+class _ShamelessStore(Store):
+    def verify(self, key: bytes) -> bool:
+        stored = self.objects.get(key)
+        if stored is not None and crc32c(stored.content) != stored.held.crc32c:
+            self._index.evict(stored.indexed)
+            self._removed(key, "lost")
+        return key in self.objects
+
+
+class DeniesLosses(Agent):
+    """Says of what went bad here that it never was."""
+
+    store_class = _ShamelessStore
+
+
+class _FirstWriterStore(Store):
+    def _raise_copies(self, existing: IndexedObject, copies: int) -> None:
+        super()._raise_copies(existing, 0)
+
+
+class FirstWriterDecides(Agent):
+    """Keeps to the number of copies that the first writer wanted."""
+
+    store_class = _FirstWriterStore
+
+
+class _UnmovedRestorer(Restorer):
+    def _agree(self, ours: Held, theirs: Held) -> None:
+        pass
+
+
+class UnequalCopies(Agent):
+    """Does not care that others want more copies of what it has."""
+
+    restorer_class = _UnmovedRestorer
 
 
 class _IdleRestorer(Restorer):
@@ -146,6 +212,11 @@ PLANTED: dict[str, type[Agent]] = {
     "no-limit": NoLimit,
     "lost-loser": LostLoser,
     "two-winners": TwoWinners,
+    "evicts-objects": EvictsObjects,
+    "no-ghosts": NoGhosts,
+    "denies-losses": DeniesLosses,
+    "first-writer-decides": FirstWriterDecides,
+    "unequal-copies": UnequalCopies,
     "no-restoring": NoRestoring,
     "chatter": Chatter,
 }

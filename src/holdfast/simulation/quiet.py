@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._core import crc32c
 from ..membership.view import SPARE
 from ..placement.ring import Ring
 from .cluster import Cluster
@@ -37,17 +38,16 @@ def complaint(cluster: Cluster) -> str:
             placed = [m.node for m in agent.owners.of(record.key, record.copies)]
             if placed != owners:
                 return f"equal placement: {node} has {record.key!r} at {placed}, not {owners}"
-        if wrong := _copies(cluster, record, owners):
+        if wrong := _copies(cluster, record, ring):
             return wrong
         for key, holders in record.aside.items():
             holding = {n for n, agent in agents.items() if agent.member.number in holders}
-            owners = ring.owners(key, record.copies) if holding else []
-            if wrong := _in_place(cluster, record, key.decode(), holding, owners):
+            if holding and (wrong := _in_place(cluster, record, key, holding, ring)):
                 return wrong
-    return ""
+    return _digests(cluster)
 
 
-def _copies(cluster: Cluster, record: Record, owners: list[str]) -> str:
+def _copies(cluster: Cluster, record: Record, ring: Ring) -> str:
     """Check that an object is where it belongs and nowhere else."""
     agents = cluster.agents
     key = record.key.decode()
@@ -56,28 +56,62 @@ def _copies(cluster: Cluster, record: Record, owners: list[str]) -> str:
         return f"dropping is final: {key} is on {sorted(holding)}" if holding else ""
     if not holding:
         return f"durable: {key} is on no node" if record.safe else ""
-    if len(set(record.holders.values())) > 1:
-        return f"one winner: {key} has {sorted(set(record.holders.values()))}"
+    versions = set(record.holders.values())
+    winner = max(versions, key=crc32c)  # all are of one size
+    losers = [
+        one for one in agents.values() if record.holders.get(one.member.number, winner) != winner
+    ]
+    if any(record.size <= agent.store.room for agent in losers):
+        return f"one winner: {key} has {sorted(versions)}"
+    if losers:
+        return ""  # they stay where they are while there is no room for the winner
     if lost := record.acknowledged.keys() - record.contents() - record.gone:
         return f"nothing acknowledged is lost: {key} had {sorted(lost)}, which nobody has"
-    return _in_place(cluster, record, key, holding, owners)
+    return _in_place(cluster, record, record.key, holding, ring)
 
 
-def _in_place(
-    cluster: Cluster, record: Record, key: str, holding: set[str], owners: list[str]
-) -> str:
-    stores = [cluster.agents[node].store for node in owners if node not in holding]
-    if any(record.size > store.capacity - store.used for store in stores):
+def _in_place(cluster: Cluster, record: Record, key: bytes, holding: set[str], ring: Ring) -> str:
+    """Check that owners hold a version and nobody else does.
+
+    How many they are is what its holders believe: the most that was acknowledged, or more if a put
+    wanted more and was not.
+    """
+    agents = cluster.agents
+    believed = {agents[node].store.objects[key].held.copies for node in holding}
+    if len(believed) > 1:
+        return f"one number of copies: {key.decode()} has {sorted(believed)} of them"
+    (copies,) = believed
+    least = record.first_copies if record.contested else record.copies
+    if not least <= copies <= record.most_copies:
+        return f"copies: {copies} of {key.decode()}, not {least} to {record.most_copies}"
+    owners = ring.owners(key, copies)
+    lacking = [node for node in owners if node not in holding]
+    if any(record.size > agents[node].store.room for node in lacking):
         return ""
+    if record.has_source:  # what was evicted and still counts is not brought back
+        holding.update(node for node in lacking if agents[node].store.held(key))
     if holding != set(owners):
-        return f"exactly r copies: {key} is on {sorted(holding)}, its owners are {owners}"
+        what = "files come to rest" if record.has_source else "exactly r copies"
+        return f"{what}: {key.decode()} is on {sorted(holding)}, its owners are {owners}"
+    return ""
+
+
+def _digests(cluster: Cluster) -> str:
+    """Check that all pairs find that they hold the same of what both own."""
+    if any(agent.store.room < _LARGEST for agent in cluster.agents.values()):
+        return ""
+    surveys = {agent.member.number: agent.store.survey() for agent in cluster.agents.values()}
+    for one, survey in surveys.items():
+        for other, digest in survey.items():
+            if surveys[other].get(one) != digest:
+                return f"equal digests: {one:x} has {digest} with {other:x}, which has another"
     return ""
 
 
 def too_many_messages(cluster: Cluster) -> str:
     """Count for some periods what is said."""
     wire, agents = cluster.wire, cluster.agents
-    if any(agent.store.used + _LARGEST > agent.store.capacity for agent in agents.values()):
+    if any(agent.store.room < _LARGEST for agent in agents.values()):
         return ""  # what finds no room is offered over and over
     for _ in range(_TIMES):
         before = wire.sent

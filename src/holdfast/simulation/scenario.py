@@ -10,7 +10,7 @@ import msgspec
 FAULTS = ("kill", "restart", "leave", "join", "pause", "stick", "cut", "part", "rot")
 
 
-class Scenario(msgspec.Struct, frozen=True):
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """One simulated run; times in seconds, of which one is a period of membership."""
 
     seed: int
@@ -26,6 +26,7 @@ class Scenario(msgspec.Struct, frozen=True):
     restore_rate: float
     same_address: bool  # who is restarted has the address of the one before
     faults: tuple[str, ...]  # in the order in which they strike
+    files: int = 0  # that clients read
     verbose: bool = False
     virtual_nodes: int = 8
     deadline: float = 4.0
@@ -41,7 +42,7 @@ class Scenario(msgspec.Struct, frozen=True):
         """How long a call may take: every member may be silent, and views may change twice."""
         search = 3 * self.nodes * (2 * self.deadline + 1)
         change = self.put_retry_for + (self.nodes + 3) * self.deadline
-        return {"get": search, "put": change, "drop": search + change}
+        return {"get": search, "put": change, "drop": search + change, "read": search}
 
 
 def draw(seed: int, nodes: int = 0, verbose: bool = False) -> Scenario:
@@ -64,4 +65,5 @@ def draw(seed: int, nodes: int = 0, verbose: bool = False) -> Scenario:
         same_address=rng.random() < 0.5,
         faults=tuple(rng.choices(kinds, k=rng.choice((0, 1, 2, 3, 4, 5, 6, 10)))),
         verbose=verbose,
+        files=rng.choice((0, 0, 12)),
     )

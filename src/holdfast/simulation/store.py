@@ -1,4 +1,4 @@
-"""The store of one simulated member: what the core's does, in plain Python.
+"""The store of one simulated member: the index of the core, and contents instead of files.
 
 Objects have a size that counts and a few bytes of content that stand for all of them.
 """
@@ -9,47 +9,60 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from .._core import crc32c, xxh3_64
-from ..errors import Busy, Damaged, Dropped, Full, KeyExists, NotFound
+from .. import _core
+from .._core import crc32c
+from ..errors import Busy, Damaged, Dropped, Full, HoldfastError, KeyExists
 from ..membership.owners import Owners
-from ..restoration.holdings import BUCKETS, DROPPED_BUCKETS, Digest, Held
+from ..restoration.holdings import DROPPED_BUCKETS, TIERS, Held, held_of
 
 
 class Stored(msgspec.Struct, frozen=True):
     """An object with its content."""
 
+    indexed: _core.IndexedObject
     held: Held
+    has_source: bool
     content: bytes
-    digest: int
-    bucket: int
 
 
 class Writer:
     """An object on its way in: room and key are reserved until it is committed or given up."""
 
-    def __init__(self, store: Store, held: Held, existing: Stored | None) -> None:
+    def __init__(
+        self, store: Store, held: Held, has_source: bool, existing: _core.IndexedObject | None
+    ) -> None:
         self._store = store
         self._held = held
+        self._has_source = has_source
         self._existing = existing
-        self._open = True
+        self._open = existing is None
 
     def commit(self, content: bytes) -> None:
         """Publish the object, unless its key was dropped meanwhile."""
-        self.abandon()
-        self._store._commit(self._held, content, self._existing)
+        try:
+            if self._existing is not None:
+                self._store._raise_copies(self._existing, self._held.copies)
+            elif crc32c(content) != self._held.crc32c:
+                raise Damaged("the bytes do not match their checksum")
+            else:
+                self._store._publish(self._held, self._has_source, content)
+                self._open = False
+        finally:
+            self.abandon()
 
     def abandon(self) -> None:
         """Give room and key back."""
-        if self._open and self._existing is None:
-            self._store._release(self._held)
+        if self._open:
+            self._store._abandon(self._held)
         self._open = False
 
 
 class Store:
     """Objects and dropped keys of member `me`; implements `restoration.holdings.Holdings`.
 
-    `watch` is told of every copy that comes or goes: "stored", "trimmed", "dropped", "rotted",
-    "lost" (found to be rotten) or "moved" (to another key); and of keys that are "buried".
+    `watch` is told of every copy that comes or goes: "stored", "trimmed", "dropped", "evicted",
+    "rotted", "lost" (found to be rotten) or "moved" (to another key); of copies "raised" in number;
+    and of keys that are "buried".
     """
 
     def __init__(
@@ -60,31 +73,29 @@ class Store:
     ) -> None:
         self._me = me
         self._watch = watch
-        self._owners: Owners | None = None
-        self._owned_by: dict[tuple[bytes, int], list[int]] = {}
-        self._shared: dict[int, list[Stored]] | None = None  # by co-owner; None: look again
-        self._writing: dict[bytes, Held] = {}
+        self._placement: _core.Placement | None = None
         self.capacity = capacity
         self.used = 0  # by what is stored and by what is on its way in
         self.objects: dict[bytes, Stored] = {}
-        self.dropped: dict[bytes, int] = {}  # hashes by key
-        self._dropped_digest: Digest = (0, 0)
+        self._evictable: dict[bytes, int] = {}  # sizes, the oldest first
+        index = self._index = _core.ObjectIndex()
+        self.survey = index.survey
+        self.short = index.short
+        self.buckets_with = index.buckets_with
+        self.keys = index.keys
+        self.dropped_digest = index.dropped_digest
+        self.dropped_buckets = index.dropped_buckets
 
     # ---- owners --------------------------------------------------------------------------------
 
     def place(self, owners: Owners) -> None:
         """See all objects under other owners."""
-        self._owners = owners
-        self._owned_by.clear()
-        self._shared = None
+        self._placement = owners.placement
+        self._index.place(owners.placement, self._me)
 
     def owners(self, key: bytes, copies: int) -> list[int]:
         """Return the numbers of the owners of `key`, first to last; none before the first view."""
-        found = self._owned_by.get((key, copies))
-        if found is None:
-            members = self._owners.of(key, copies) if self._owners else ()
-            found = self._owned_by[key, copies] = [member.number for member in members]
-        return found
+        return self._placement.owners(key, copies) if self._placement else []
 
     # ---- clients -------------------------------------------------------------------------------
 
@@ -96,33 +107,31 @@ class Store:
         tier: int,
         copies: int,
         checksum: int | None = None,  # of the bytes that were sent, if these came from elsewhere
+        has_source: bool = False,
     ) -> Writer:
         """Reserve room and the key."""
         held = Held(key, size, crc32c(content) if checksum is None else checksum, tier, copies)
-        if key in self.dropped:
-            raise KeyExists("the key was dropped; a key is written once")
-        if key in self._writing:
-            raise Busy("another request is writing the key right now")
-        existing = self.objects.get(key)
+        existing = self._index.reserve(key, size)
         if existing is not None:
-            if (existing.held.size, existing.content) != (size, content):
+            if self.objects[key].content != content:
                 if self.verify(key):
                     raise KeyExists("the key has other contents")
                 raise Damaged("the copy here was damaged and is gone; put it again")
         else:
-            if size > self.capacity - self.used:
-                raise Full(f"{self.capacity - self.used} of {self.capacity} bytes are left")
-            self._writing[key] = held
+            try:
+                self._make_room(size)
+            except Full:
+                self._index.abandon(key)
+                raise
             self.used += size
-        return Writer(self, held, existing)
+        return Writer(self, held, has_source, existing)
 
     def get(self, key: bytes) -> Stored:
         """Look for an object, for somebody who asked for it."""
-        if key in self.dropped:
-            raise Dropped("the key was dropped")
         stored = self.objects.get(key)
         if stored is None:
-            raise NotFound("the object is not here")
+            self._index.missed(key)
+            self._index.absent(key)
         return stored
 
     def drop(self, key: bytes) -> None:
@@ -133,155 +142,149 @@ class Store:
         """Read a copy again; one that went bad is not there from now on."""
         stored = self.objects.get(key)
         if stored is not None and crc32c(stored.content) != stored.held.crc32c:
-            self._remove(key, "lost")
+            self._index.lose(stored.indexed)
+            self._removed(key, "lost")
         return key in self.objects
 
     def rot(self, key: bytes) -> None:
         """Let a copy go bad without anybody's notice."""
         stored = self.objects[key]
         self.objects[key] = msgspec.structs.replace(stored, content=stored.content + b" rotten")
-        self._shared = None
         self._watch("rotted", key)
+
+    @property
+    def room(self) -> int:
+        """How many bytes find room here, if need be by evictions."""
+        return self.capacity - self.used + sum(self._evictable.values())
+
+    @property
+    def dropped(self) -> frozenset[bytes]:
+        """All keys that were dropped."""
+        return frozenset(self.dropped_in(range(DROPPED_BUCKETS)))
 
     # ---- restoring -----------------------------------------------------------------------------
 
-    def survey(self) -> dict[int, Digest]:
-        """Digest, for every other member, the objects that we hold and that both of us own."""
-        return {peer: _digest(shared) for peer, shared in self._with_peers().items()}
-
-    def buckets_with(self, peer: int) -> list[int]:
-        """Return the parts of the digest that we share with `peer`."""
-        buckets = [0] * BUCKETS
-        for stored in self._with_peers().get(peer, ()):
-            buckets[stored.bucket] ^= stored.digest
-        return buckets
-
     def held_with(self, peer: int, buckets: Sequence[int]) -> list[Held]:
         """List the objects in these parts."""
-        wanted = frozenset(buckets)
-        return [s.held for s in self._with_peers().get(peer, ()) if s.bucket in wanted]
+        return [held_of(held) for held in self._index.held_with(peer, list(buckets))]
 
     def held(self, key: bytes) -> Held | None:
-        """Look for one object."""
+        """Look for one object; what was evicted may still count."""
         stored = self.objects.get(key)
-        return stored.held if stored else None
+        if stored is not None:
+            return stored.held
+        ghost = self._index.held(key)
+        return None if ghost is None else held_of(ghost)
 
     def strays(self, limit: int, after: bytes) -> list[Held]:
         """List objects that we hold and do not own, in the order of their keys."""
-        strays = [s.held for key, s in self.objects.items() if key > after and self._stray(s.held)]
-        return sorted(strays, key=lambda held: held.key)[:limit]
-
-    def short(self) -> int:
-        """Count the objects that we own first and that want more copies than nodes live."""
-        wanting = ((self.owners(key, s.held.copies), s) for key, s in self.objects.items())
-        return sum(o[:1] == [self._me] and len(o) < s.held.copies for o, s in wanting)
+        return [held_of(held) for held in self._index.strays(limit, after)]
 
     def trim(self, key: bytes, size: int, crc32c: int) -> bool:
         """Remove a stray; tells whether it was still that object and still a stray."""
-        held = self.held(key)
-        if held is None or (held.size, held.crc32c) != (size, crc32c) or not self._stray(held):
-            return False
-        self._remove(key, "trimmed")
-        return True
+        trimmed = self._index.trim(key, size, crc32c)
+        if trimmed:
+            self._removed(key, "trimmed")
+        return trimmed
 
     def has_room(self, held: Held) -> bool:
         """Tell whether an object would find room here at this moment."""
-        return held.size <= self.capacity - self.used
+        return held.size <= self.room
+
+    def let_go(self, held: Held) -> None:
+        """Count an object that has a source and finds no room here as evicted."""
+        tier = TIERS[held.tier]
+        self._index.let_go(held.key, held.size, held.crc32c, tier, held.copies)
+
+    def raise_copies(self, held: Held, copies: int) -> None:
+        """Want more copies of exactly that object, if it is here."""
+        stored = self.objects.get(held.key)
+        if stored is not None and stored.held == held:
+            self._raise_copies(stored.indexed, copies)
 
     def move_aside(self, key: bytes, size: int, crc32c: int, aside: bytes) -> bool:
         """Keep an object under another key; tells whether it was still that object."""
-        stored = self.objects.get(key)
-        if stored is None or (stored.held.size, stored.held.crc32c) != (size, crc32c):
+        before, after = self._index.move_aside(key, size, crc32c, aside)
+        if before is None:
             return False
-        if aside in self._writing:
-            return False
-        self._remove(key, "moved")
-        if aside not in self.objects and aside not in self.dropped:
-            self._add(msgspec.structs.replace(stored.held, key=aside), stored.content)
+        moved = self._removed(key, "moved")
+        if after is not None:
+            self._added(after, moved.content)
+        elif (there := self._index.find(aside)) is not None:  # perhaps it wants more copies now
+            self._replaced(there)
         return True
-
-    def keys(self, prefix: bytes, limit: int) -> list[bytes]:
-        """List keys of objects that begin so, in order."""
-        return sorted(key for key in self.objects if key.startswith(prefix))[:limit]
-
-    def dropped_digest(self) -> Digest:
-        """Digest the keys that were dropped."""
-        return self._dropped_digest
-
-    def dropped_buckets(self) -> list[int]:
-        """Return the parts of that digest."""
-        buckets = [0] * DROPPED_BUCKETS
-        for hashed in self.dropped.values():
-            buckets[hashed >> 56] ^= hashed
-        return buckets
 
     def dropped_in(self, buckets: Sequence[int]) -> list[bytes]:
         """List the dropped keys in these parts."""
-        wanted = frozenset(buckets)
-        return [key for key, hashed in self.dropped.items() if hashed >> 56 in wanted]
+        return self._index.dropped_in(list(buckets))
 
     def bury(self, keys: Sequence[bytes]) -> int:
         """Remember these keys as dropped and remove their objects; tells how many were new."""
-        new = [key for key in keys if key not in self.dropped]
-        for key in new:
-            hashed = self.dropped[key] = xxh3_64(key)
-            count, parts = self._dropped_digest
-            self._dropped_digest = count + 1, parts ^ hashed
-            self._watch("buried", key)
-            self._remove(key, "dropped")
-        return len(new)
+        new = 0
+        for key in keys:
+            is_new, gone = self._index.bury(key)
+            new += is_new
+            if is_new:
+                self._watch("buried", key)
+            if gone is not None:
+                self._removed(key, "dropped")
+        return new
 
     # ---- inside --------------------------------------------------------------------------------
 
-    def _stray(self, held: Held) -> bool:
-        return self._owners is not None and self._me not in self.owners(held.key, held.copies)
+    def _make_room(self, size: int) -> None:
+        """Evict what has a source, the oldest first; nothing if that would not be enough."""
+        if size > self.room:
+            raise Full(f"{self.room} of {self.capacity} bytes are left")
+        while size > self.capacity - self.used:
+            self._evict(next(iter(self._evictable)))
 
-    def _with_peers(self) -> dict[int, list[Stored]]:
-        if self._shared is None:
-            self._shared = {}
-            for stored in self.objects.values():
-                owners = self.owners(stored.held.key, stored.held.copies)
-                if self._me in owners:
-                    for peer in owners:
-                        if peer != self._me:
-                            self._shared.setdefault(peer, []).append(stored)
-        return self._shared
+    def _evict(self, key: bytes) -> None:
+        self._index.evict(self.objects[key].indexed)
+        self._removed(key, "evicted")
 
-    def _release(self, held: Held) -> None:
-        del self._writing[held.key]
+    def _publish(self, held: Held, has_source: bool, content: bytes) -> None:
+        tier = TIERS[held.tier]
+        indexed = self._index.publish(
+            held.key, held.size, held.crc32c, tier, held.copies, has_source
+        )
+        self.used -= held.size
+        self._added(indexed, content)
+
+    def _abandon(self, held: Held) -> None:
+        self._index.abandon(held.key)
         self.used -= held.size
 
-    def _commit(self, held: Held, content: bytes, existing: Stored | None) -> None:
-        key = held.key
-        if key in self.dropped:
-            raise KeyExists("the key was dropped; a key is written once")
-        if existing is not None:
-            if self.objects.get(key) is not existing:
-                raise Busy("the copy that was here has since gone; try again")
-            return
-        if crc32c(content) != held.crc32c:
-            raise Damaged("the bytes do not match their checksum")
-        self._add(held, content)
+    def _raise_copies(self, existing: _core.IndexedObject, copies: int) -> None:
+        raised = self._index.raise_copies(existing, copies)
+        if raised is None:
+            try:
+                self._index.absent(existing.key)
+            except Dropped as error:
+                raise KeyExists("the key was dropped meanwhile") from error
+            except HoldfastError:
+                raise Busy("the copy that was here has since gone; try again") from None
+        self._replaced(raised)
 
-    def _add(self, held: Held, content: bytes) -> None:
-        key = held.key
-        digest = xxh3_64(b"%d %d " % (held.size, held.crc32c) + key)
-        stored = Stored(held, content, digest, xxh3_64(key) >> 58)
+    def _replaced(self, indexed: _core.IndexedObject) -> None:
+        stored, held = self.objects[indexed.key], held_of(indexed.held)
+        if stored.held != held:
+            self.objects[held.key] = Stored(indexed, held, stored.has_source, stored.content)
+            self._watch("raised", held.key)
+
+    def _added(self, indexed: _core.IndexedObject, content: bytes) -> None:
+        held = indexed.held
+        stored = Stored(indexed, held_of(held), held.has_source, content)
+        key = stored.held.key
         self.objects[key] = stored
         self.used += held.size
-        self._shared = None
+        if stored.has_source:
+            self._evictable[key] = held.size
         self._watch("stored", key)
 
-    def _remove(self, key: bytes, why: str) -> None:
-        stored = self.objects.pop(key, None)
-        if stored is not None:
-            self.used -= stored.held.size
-            self._shared = None
-            self._watch(why, key)
-
-
-def _digest(shared: list[Stored]) -> Digest:
-    parts = 0
-    for stored in shared:
-        parts ^= stored.digest
-    return len(shared), parts
+    def _removed(self, key: bytes, why: str) -> Stored:
+        stored = self.objects.pop(key)
+        self._evictable.pop(key, None)
+        self.used -= stored.held.size
+        self._watch(why, key)
+        return stored

@@ -8,6 +8,10 @@ from .history import Call, Record
 
 #: Calls of a client are up to this far apart, in seconds.
 _PAUSE = 2.0
+#: So often they are about a file, where there are any.
+_FILES = 0.4
+#: No put wants more copies.
+_MOST_COPIES = 4
 #: So often they are about one of the last two keys, so that clients get in each other's way.
 _HOT = 0.4
 
@@ -21,6 +25,19 @@ class Workload:
         self._records = cluster.checkers.records
         self._stopped = False
         self._number = 0
+        self._objects: list[Record] = []
+        self._files: list[Record] = []
+        for number in range(cluster.scenario.files):
+            key = b"f%d" % number
+            record = Record(
+                key=key,
+                copies=self._rng.choice((1, 2, 2, 3)),
+                size=self._rng.randint(1, 40),
+                has_source=True,
+            )
+            record.began[key + b"/0"] = 0.0
+            self._records[key] = record
+            self._files.append(record)
         self.running = 0
         for client in cluster.clients * cluster.scenario.threads:
             self._next(client)
@@ -34,8 +51,9 @@ class Workload:
         self._number += 1
         copies = self._rng.choice((1, 2, 2, 2, 3, 3))
         key = b"k%d" % self._number
-        record = Record(key, copies, self._rng.randint(1, 40))
+        record = Record(key=key, copies=copies, size=self._rng.randint(1, 40))
         self._records[key] = record
+        self._objects.append(record)
         return record
 
     def _next(self, client: Client) -> None:
@@ -47,21 +65,23 @@ class Workload:
             return
         self.running += 1
         cluster, rng = self._cluster, self._rng
+        if self._files and rng.random() < _FILES:
+            cluster.read(client, rng.choice(self._files), self._ended)
+            return
         choice = rng.random()
-        if choice < 0.4 or not self._records:
+        if choice < 0.4 or not self._objects:
             record = self.record()
             cluster.put(client, record, record.key + b"/0", self._ended)
             return
-        records = list(self._records.values())
-        if rng.random() < _HOT:
-            records = records[-2:]
-        record = rng.choice(records)
+        hot = rng.random() < _HOT
+        record = rng.choice(self._objects[-2:] if hot else self._objects)
         if choice < 0.75:
             cluster.get(client, record, self._ended)
         elif choice < 0.87:
             cluster.drop(client, record, self._dropped)
         elif choice < 0.95:
-            cluster.put(client, record, record.key + b"/0", self._ended)
+            copies = rng.randint(record.first_copies, _MOST_COPIES)
+            cluster.put(client, record, record.key + b"/0", self._ended, copies)
         else:
             cluster.put(client, record, record.key + b"/1", self._ended)
 

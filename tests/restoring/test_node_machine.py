@@ -1,0 +1,140 @@
+"""The machine of a node: what membership says reaches placement and restoring, in that order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.membership import events as membership
+from holdfast.membership.owners import Owners
+from holdfast.membership.view import Entry, Member, State, View
+from holdfast.restoration import events as restoring
+from holdfast.restoration.node_machine import (
+    AwayInstruction,
+    Instruction,
+    NewsInstruction,
+    NodeMachine,
+    PlacedInstruction,
+)
+from holdfast.simulation.store import Store
+
+
+class Recorder(Store):
+    """Tells in which order it was placed and surveyed."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number, 10**6)
+        self.calls: list[str] = []
+        self._of_index, self.survey = self.survey, self._surveyed
+
+    def place(self, owners: Owners) -> None:
+        self.calls.append(f"placed on {len(owners.members)}")
+        super().place(owners)
+
+    def _surveyed(self) -> dict[int, tuple[int, int]]:
+        self.calls.append("surveyed")
+        return self._of_index()
+
+
+def member(number: int, node: str = "") -> Member:
+    name = node or f"n{number}"
+    return Member(
+        node=name,
+        number=number,
+        started=number,
+        address=f"tcp:{name}",
+        socket=f"unix:{name}",
+        pid=1,
+    )
+
+
+class Node:
+    """Member 1, in whose view others live."""
+
+    def __init__(self, *others: int) -> None:
+        view = View(Entry(member(number), 0, State.ALIVE) for number in others)
+        self.store = Recorder(1)
+        self.machine = NodeMachine(
+            member(1),
+            view,
+            self.store,
+            period=1.0,
+            virtual_nodes=8,
+            restore_rate=1e6,
+            partition_wait=8.0,
+        )
+        self._rng = random.Random(1)
+        self.began = self.machine.begin(0.0, self._rng)
+
+    def step(self, event: Any, now: float = 1.0) -> list[Instruction]:
+        self.store.calls.clear()
+        return self.machine.step(event, now, self._rng)
+
+
+def of(kind: type, instructions: list[Instruction]) -> list[Any]:
+    return [one for one in instructions if isinstance(one, kind)]
+
+
+def test_it_begins_with_the_view_that_it_is_given() -> None:
+    node = Node(2, 3)
+    [placed] = of(PlacedInstruction, node.began)
+    assert sorted(placed.owners.members) == [1, 2, 3]
+    assert node.store.calls[0] == "placed on 3"
+
+
+def test_a_store_sees_new_owners_before_restoring_does() -> None:
+    node = Node(2)
+    out = node.step(membership.ExchangedEvent([Entry(member(3), 0, State.ALIVE)]))
+    [placed] = of(PlacedInstruction, out)
+    assert sorted(placed.owners.members) == [1, 2, 3]
+    assert node.store.calls[0] == "placed on 3"
+    assert "surveyed" in node.store.calls
+    assert of(restoring.AskInstruction, out)  # it compares with its co-owners at once
+    assert node.machine.changes == 1
+
+
+def test_what_changes_no_owner_places_nothing() -> None:
+    node = Node(2)
+    assert not of(PlacedInstruction, node.step(membership.TickEvent()))
+    out = node.step(membership.DoubtEvent(2))
+    assert of(membership.ViewInstruction, out)
+    assert not of(PlacedInstruction, out)  # a suspect still owns
+    assert node.store.calls == []
+    [told] = of(NewsInstruction, out)
+    assert [entry.state for entry in told.news if entry.member.number == 2] == [State.SUSPECT]
+
+
+def test_a_death_of_one_never_seen_alive_is_placed_too() -> None:
+    """Files of a node that was lost belong to it, also if it came and went unnoticed."""
+    node = Node(2)
+    out = node.step(membership.HeardEvent([Entry(member(9), 0, State.DEAD)], 0, 2))
+    [placed] = of(PlacedInstruction, out)
+    assert placed.owners.lost == {"n9"}
+    assert sorted(placed.owners.members) == [1, 2]
+
+
+def test_who_was_taken_for_dead_was_away() -> None:
+    node = Node(2)
+    out = node.step(membership.HeardEvent([Entry(member(1), 0, State.DEAD)], 0, 2))
+    assert of(AwayInstruction, out)
+    assert node.machine.incarnation == 1
+    assert not of(AwayInstruction, node.step(membership.DoubtEvent(2)))
+
+
+def test_restoring_rests_while_it_has_nothing_to_do() -> None:
+    node = Node(2)
+    stepped: list[Any] = []
+    step = node.machine.restorer.step
+    node.machine.restorer.step = watch(step, stepped)  # type: ignore[method-assign]
+    for second in range(9):
+        node.step(restoring.TickEvent(), 10.0 + second)
+    assert len(stepped) == 3
+
+
+def watch(step: Callable[..., Any], stepped: list[Any]) -> Callable[..., Any]:
+    def watched(event: Any, *rest: Any) -> Any:
+        stepped.append(event)
+        return step(event, *rest)
+
+    return watched
