@@ -27,7 +27,7 @@ SHIM_PREFIX = PREFIX + "SHIM_"
 ROLES = ("compute", "staging", "spare")
 
 
-class Config(msgspec.Struct, frozen=True):
+class Config(msgspec.Struct, frozen=True, kw_only=True):
     """Resolved settings; `docs/reference/configuration.md` lists them."""
 
     session: str

@@ -14,8 +14,9 @@ from .testing.local_agents import LocalAgents
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from .files.files import Files, OnFailure, Validate
+    from .files.files import Files
     from .files.paths import Path as FilePath
+    from .files.policy import OnFailure, Validate
 
 
 class Job:
@@ -50,9 +51,10 @@ class Job:
         behind Holdfast's back may go unseen until `refresh`; with validate="open" their owner looks
         at each read.
         """
-        from .files import Files  # noqa: PLC0415 - programs without files need none of it
+        from .files import FilePolicy, Files  # noqa: PLC0415 - many programs need none of it
 
-        return Files(self._connection, self._config, root, copies, on_failure, validate)
+        policy = FilePolicy(copies, on_failure, validate)
+        return Files(self._connection, self._config, root, policy)
 
     def close(self) -> None:
         """Close the connections; not needed at the end of a program."""

@@ -135,8 +135,8 @@ def failure_of(agent: _core.Agent) -> tuple[int, str, str]:
 
     def failed() -> bool:
         while event := agent.next_event():
-            if event[0] == "failed":
-                found.append(event[1:])
+            if isinstance(event, _core.FailedEvent):
+                found.append((event.ticket, event.code, event.message))
         return bool(found)
 
     wait_for(failed)

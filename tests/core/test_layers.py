@@ -56,6 +56,15 @@ def test_layers() -> None:
             assert LEVEL[other] < LEVEL[own], f"{path} ({own}) must not import {other}"
 
 
+def test_nothing_is_imported_by_a_string_but_at_the_top() -> None:
+    """What is imported by its name no test of layers can see."""
+    for path in sorted(ROOT.rglob("*.py")):
+        if path.relative_to(ROOT).parts[0] not in ("__init__.py", "cli"):
+            tree = ast.walk(ast.parse(path.read_text()))
+            names = {node.id for node in tree if isinstance(node, ast.Name)}
+            assert not names & {"import_module", "__import__"}, path
+
+
 def test_the_page_lists_nothing_that_is_not_there() -> None:
     there = {
         path.stem for path in ROOT.iterdir() if path.suffix in (".py", ".pyi") or path.is_dir()

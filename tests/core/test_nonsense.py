@@ -22,12 +22,12 @@ from holdfast.membership.view import Entry, Member, State, encode
 
 METHODS = [
     ("agent", "status"),
-    ("agent", "view"),
-    ("agent", "join"),
-    ("agent", "doubt"),
+    ("membership", "view"),
+    ("membership", "join"),
+    ("membership", "doubt"),
     ("agent", "events"),
     ("restoring", "ask"),
-    ("faults", "arm"),
+    ("agent", "arm"),
     ("files", "refresh"),
     ("files", "broadcast"),
     ("files", "broadcasting"),
@@ -67,7 +67,14 @@ class Stranger:
         address = self.core.listen("tcp:127.0.0.1:0")
         self.core.set_self(number)
         self.core.start()
-        self.member = Member(f"stranger-{number}", number, time.time_ns(), address, "", 1)
+        self.member = Member(
+            node=f"stranger-{number}",
+            number=number,
+            started=time.time_ns(),
+            address=address,
+            socket="",
+            pid=1,
+        )
 
     def step(self, answer: bytes) -> None:
         """Answer all calls so, and forget what was heard."""
@@ -140,9 +147,9 @@ def test_a_call_of_a_name_that_is_no_text_is_refused(
 
 UNREADABLE = [
     ("restoring", "ask", b"\xc1"),
-    ("agent", "join", b"\x91\xa2\xff\xfe"),
-    ("agent", "view", b"\x92\xa1x\x00"),
-    ("faults", "arm", b"\xc1"),
+    ("membership", "join", b"\x91\xa2\xff\xfe"),
+    ("membership", "view", b"\x92\xa1x\x00"),
+    ("agent", "arm", b"\xc1"),
     ("files", "refresh", b""),
     ("files", "broadcast", msgspec.msgpack.encode([b"/nowhere", 1 << 63])),
 ]
@@ -165,15 +172,15 @@ def test_a_member_whose_answers_make_no_sense_counts_as_one_that_does_not_answer
     odd = stranger(22)
     odd.core.set_news(b"nonsense")  # in answers to probes
     before = status(client, member).counters["ill_formed"]
-    client.call(member.socket, "agent", "join", encode([Entry(odd.member, 0, State.ALIVE)]))
+    client.call(member.socket, "membership", "join", encode([Entry(odd.member, 0, State.ALIVE)]))
 
     def lost() -> bool:
         odd.step(b"\xc1")  # also to the exchange of views, and to restoring
-        return status(client, member).members["lost"] > 0
+        return status(client, member).membership.members["lost"] > 0
 
     wait_for(lost)
     assert status(client, member).counters["ill_formed"] >= before + 3
-    wait_for(lambda: status(client, member).members["alive"] == 2)
+    wait_for(lambda: status(client, member).membership.members["alive"] == 2)
     assert all(node.alive for node in agents.nodes)
 
 
@@ -239,11 +246,13 @@ def test_members_that_cannot_be_do_not_spoil_the_agent(
     ):  # fmt: skip
         other = known | {"number": 5, "node": "elsewhere"} | changed
         with pytest.raises(errors.BadInput):
-            client.call(victim.socket, "agent", "join", msgspec.msgpack.encode([[other, 0, 0]]))
+            client.call(
+                victim.socket, "membership", "join", msgspec.msgpack.encode([[other, 0, 0]])
+            )
     entry = msgspec.msgpack.encode([[known, 2**64 - 1, 2]])  # it could not say anything greater
     with pytest.raises(errors.BadInput):
-        client.call(victim.socket, "agent", "join", entry)
-    wait_for(lambda: status(client, victim).members["alive"] == 2)
+        client.call(victim.socket, "membership", "join", entry)
+    wait_for(lambda: status(client, victim).membership.members["alive"] == 2)
     with agents.connect() as job:
         job.objects.put("after", b"all", copies=2)
         assert job.objects.get("after") == b"all"

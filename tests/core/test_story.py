@@ -53,7 +53,7 @@ def test_an_event_has_the_time_at_which_it_was_and_not_at_which_it_was_heard_of(
 
 def test_stories_of_several_nodes_are_merged_by_time_and_each_keeps_its_order() -> None:
     def event(node: str, when: float, boot: float) -> Event:
-        return Event(when, boot, node, "view")
+        return Event(time=when, boot=boot, node=node, kind="view")
 
     # The clock of the second node was set back.
     a = [event("a", 1.0, 1), event("a", 3.0, 3)]
@@ -65,7 +65,16 @@ def test_stories_of_several_nodes_are_merged_by_time_and_each_keeps_its_order() 
 
 def test_every_kind_of_event_can_be_written_as_a_line() -> None:
     for kind in get_args(Kind):
-        event = Event(0.0, 0.0, "node-0", kind, member="node-1", about="key", what="put", count=2)
+        event = Event(
+            time=0.0,
+            boot=0.0,
+            node="node-0",
+            kind=kind,
+            member="node-1",
+            about="key",
+            what="put",
+            count=2,
+        )
         assert line(event).endswith(sentence(event))
         assert "{" not in line(event)
 

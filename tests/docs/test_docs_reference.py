@@ -17,12 +17,12 @@ from typer.testing import CliRunner
 
 import holdfast
 from holdfast import _core, errors
-from holdfast.agent.control import AgentStatus
 from holdfast.bench.figures import Figure, Report
 from holdfast.cli.config import Shown
 from holdfast.cli.main import app
 from holdfast.cli.plan.logs import read_events
 from holdfast.client.events import Event, Kind
+from holdfast.client.messages import AgentStatus
 from holdfast.client.survey import NodeStatus, SessionStatus
 from holdfast.config import SETTINGS
 from holdfast.integrations.fsspec import HoldfastFileSystem

@@ -95,10 +95,10 @@ def test_the_stages_are_those_of_the_core(job: holdfast.Job) -> None:
         arm(client, socket, Arm("puts", "kill"), deadline=5.0)
     with pytest.raises(errors.BadInput, match="the actions are kill, stop and nothing"):
         arm(client, socket, Arm("put", "hurt"), deadline=5.0)
-    with pytest.raises(errors.BadInput, match=r"cannot decode the message to faults\.arm"):
-        client.call(socket, "faults", "arm", b"\xc1", deadline=5.0)
+    with pytest.raises(errors.BadInput, match=r"cannot decode the message to agent\.arm"):
+        client.call(socket, "agent", "arm", b"\xc1", deadline=5.0)
     with pytest.raises(errors.BadInput, match="no method 'disarm'"):
-        client.call(socket, "faults", "disarm", b"", deadline=5.0)
+        client.call(socket, "agent", "disarm", b"", deadline=5.0)
 
 
 def test_only_who_holds_the_job_key_may_arm(cluster: holdfast.LocalCluster) -> None:

@@ -37,7 +37,9 @@ class Inside:
 
     def view(self, node: int) -> View:
         known = msgspec.msgpack.encode(ViewRequest())
-        answer = self.client.call(self.member(node).socket, "agent", "view", known, deadline=5.0)
+        answer = self.client.call(
+            self.member(node).socket, "membership", "view", known, deadline=5.0
+        )
         return View(msgspec.msgpack.decode(answer, type=ViewReply).entries)
 
     def status(self, node: int) -> AgentStatus:
@@ -66,6 +68,6 @@ class Inside:
     def settled(self, nodes: list[int]) -> bool:
         """Whether these agents have one view and nothing left to restore or to trim."""
         states = [self.status(node) for node in nodes]
-        return len({state.identity for state in states}) == 1 and not any(
+        return len({state.membership.identity for state in states}) == 1 and not any(
             state.restoring.missing or state.restoring.uncompared for state in states
         )

@@ -90,7 +90,7 @@ def test_copies_on_a_disk_that_fails_are_restored_and_survive_the_next_death(
         assert set(tiers) == {_core.Tier.MEMORY}
         job.objects.put("new", b"bytes", copies=4, tier="disk")
         assert watched.holders("new")[bad] == _core.Tier.MEMORY
-        assert watched.status(bad).incarnation == 0, "a healthy agent was suspected"
+        assert watched.status(bad).membership.incarnation == 0, "a healthy agent was suspected"
         settings = f"run_dir={cluster.directory.parent}"
         shown = CliRunner().invoke(
             app, ["status", "--session", cluster.directory.name, "--set", settings]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
+from support.commands import HOLDFAST, execute
+
 BIN = Path(sys.executable).parent
-HOLDFAST = str(BIN / "holdfast")
 PAGES = Path(__file__).resolve().parents[2] / "docs/how-to"
 SIZES = {"HOLDFAST_MEMORY": "64 MiB", "HOLDFAST_DISK": "64 MiB"}
 
@@ -20,7 +20,7 @@ def once():
     try: os.mkdir({directory!r} + "/taken")
     except FileExistsError: return False
     return True
-if any("holdfast.agent.main" in word for word in sys.orig_argv) and {only}:
+if any("holdfast.services" in word for word in sys.orig_argv) and {only}:
     import resource
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 """
@@ -41,25 +41,14 @@ def run(
     cwd: Path | None = None,
     **more: str,
 ) -> str:
-    """Run a command; returns what it printed, or what it complained about."""
-    done = subprocess.run(
-        command,
-        env=(environment or dict(os.environ)) | SIZES | more,
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=90,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr, done.stderr
-    return done.stdout if code == 0 else done.stderr
+    """Run a command that starts small agents, if any."""
+    environment = (environment or dict(os.environ)) | SIZES | more
+    return execute(*command, code=code, environment=environment, cwd=cwd, within=90)
 
 
-def holdfast(
-    *arguments: str, code: int = 0, environment: dict[str, str] | None = None, **more: str
-) -> str:
+def holdfast(*arguments: str, code: int = 0, **more: str) -> str:
     """Run `holdfast`."""
-    return run(HOLDFAST, *arguments, code=code, environment=environment, **more)
+    return run(HOLDFAST, *arguments, code=code, **more)
 
 
 def from_page(page: str, language: str) -> list[str]:

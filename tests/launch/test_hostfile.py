@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 import ssh
-from programs import BIN, HOLDFAST, from_page, holdfast, run
+from programs import BIN, from_page, holdfast, run
+from support.commands import HOLDFAST
 
 from holdfast import connect
 from holdfast.errors import NotEnoughNodes

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from programs import HOLDFAST, SIZES, holdfast, limit_an_agent
+from programs import SIZES, holdfast, limit_an_agent
+from support.commands import HOLDFAST
 
 from holdfast import config, connect
 from holdfast._core import AgentClient

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from programs import BIN, HOLDFAST, from_page, holdfast, limit_an_agent, run
+from programs import BIN, from_page, holdfast, limit_an_agent, run
+from support.commands import HOLDFAST
 
 from holdfast import connect
 

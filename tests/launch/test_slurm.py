@@ -12,8 +12,9 @@ from pathlib import Path
 
 import programs
 import pytest
-from programs import BIN, HOLDFAST, from_page, limit_an_agent
+from programs import BIN, from_page, limit_an_agent
 from slurm import Slurm, missing, tasks, wait_for
+from support.commands import HOLDFAST
 
 from holdfast.session import session as sessions
 

@@ -23,7 +23,7 @@ from holdfast.launch import agents, starter
 from holdfast.launch.starter import Starter, collect
 from holdfast.membership.view import Member
 from holdfast.session import session as sessions
-from holdfast.session.orders import Orders, Ready
+from holdfast.session.node import Orders, Ready
 from holdfast.session.session import Session
 
 
@@ -36,7 +36,13 @@ def complaints(said: str) -> dict[str, str]:
 @pytest.mark.parametrize("end", ["exec sleep 60", "exit 1"])
 def test_the_last_lines_of_an_agent_are_waited_for(tmp_path: Path, end: str) -> None:
     script = f"echo launcher: one exited >&2; sleep 0.2; echo error: no room >&2; {end}"
-    orders = Orders(Session("test", 0.0, 1, 1, 0.0, "test"), "00", load().config)
+    orders = Orders(
+        session=Session(
+            name="test", created=0.0, virtual_nodes=1, tree_largest=1, tree_ttl=0.0, launcher="test"
+        ),
+        job_key="00",
+        config=load().config,
+    )
     log = tmp_path / "log"
     starter = Starter(["one"], ["bash", "-c", script], orders, log, None, complaints)
     try:
@@ -48,7 +54,13 @@ def test_the_last_lines_of_an_agent_are_waited_for(tmp_path: Path, end: str) -> 
 
 
 def test_who_says_nothing_is_late(tmp_path: Path) -> None:
-    orders = Orders(Session("test", 0.0, 1, 1, 0.0, "test"), "00", load().config)
+    orders = Orders(
+        session=Session(
+            name="test", created=0.0, virtual_nodes=1, tree_largest=1, tree_ttl=0.0, launcher="test"
+        ),
+        job_key="00",
+        config=load().config,
+    )
     starter = Starter(["one"], ["sleep", "60"], orders, tmp_path / "log")
     try:
         outcome = collect([starter], 0.5)
@@ -63,17 +75,21 @@ import sys, types
 loop = types.ModuleType("holdfast.agent.loop")
 loop.serve = lambda *arguments: sys.stdin.buffer.read() == b""
 sys.modules[loop.__name__] = loop
-from holdfast.agent.main import main
+from holdfast.services import main
 main()
 """
 
 
 def test_an_agent_is_known_by_its_number_before_its_loop_runs(tmp_path: Path) -> None:
     key = bytes(range(32))
-    session = Session("test", 0.0, 1, 1, 0.0, "test")
+    session = Session(
+        name="test", created=0.0, virtual_nodes=1, tree_largest=1, tree_ttl=0.0, launcher="test"
+    )
     config = load(arguments={"memory": "16 MiB", "disk": "16 MiB"}).config
     place = str(tmp_path / "session")
-    orders = Orders(session, key.hex(), config, "one", directory=place, here=True)
+    orders = Orders(
+        session=session, job_key=key.hex(), config=config, node="one", directory=place, here=True
+    )
     sessions.make(place, session, key)
     prober = _core.Agent(key, f"{tmp_path}/memory", 1 << 20, f"{tmp_path}/disk", 1 << 20)
     told: list[Any] = []
@@ -99,12 +115,15 @@ def test_an_agent_is_known_by_its_number_before_its_loop_runs(tmp_path: Path) ->
             process.stdin.close()
             process.wait(20)
             prober.stop()
-    assert told[0][0] == "answered", told
+    assert isinstance(told[0], _core.AnsweredEvent), told
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 100, 1000])
 def test_a_few_seeds_lead_to_any_number_of_agents(count: int) -> None:
-    members = [Member(f"n{i}", i, 0, f"tcp:10.0.0.1:{i}", "", 1) for i in range(count)]
+    members = [
+        Member(node=f"n{i}", number=i, started=0, address=f"tcp:10.0.0.1:{i}", socket="", pid=1)
+        for i in range(count)
+    ]
     found = agents.seeds(members)
     assert min(count, 5) <= len(found) <= 8
     assert set(found) <= {member.address for member in members}
@@ -135,7 +154,9 @@ def test_who_closes_the_connection_is_told_again_who_else_is_there() -> None:
         porter = threading.Thread(target=shut_twice, daemon=True)
         porter.start()
         elsewhere = replace(member, address=f"tcp:127.0.0.1:{door.getsockname()[1]}")
-        newcomer = Member("newcomer", 7, 0, "tcp:127.0.0.1:1", "", 1)
+        newcomer = Member(
+            node="newcomer", number=7, started=0, address="tcp:127.0.0.1:1", socket="", pid=1
+        )
         client = _core.AgentClient(bytes.fromhex((cluster.directory / "key").read_text()))
         contacts.join(client, [elsewhere], agents.as_view([newcomer]), 30.0)
         client.close()
@@ -153,6 +174,6 @@ def carry(source: socket.socket, target: socket.socket) -> None:
 def test_who_never_listens_cannot_be_told() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"tcp:127.0.0.1:{taken.getsockname()[1]}"
-    nobody = Member("nobody", 7, 0, address, "", 1)
+    nobody = Member(node="nobody", number=7, started=0, address=address, socket="", pid=1)
     with pytest.raises(errors.Unavailable):
         contacts.join(_core.AgentClient(bytes(32)), [nobody], agents.as_view([nobody]), 0.2)

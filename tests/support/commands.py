@@ -12,13 +12,30 @@ from support.patience import WITHIN
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 
 
-def run(*arguments: object, code: int = 0, within: float = WITHIN) -> str:
-    """Run `holdfast`, which ends with `code`; returns what it printed, or complained about."""
-    command = [HOLDFAST, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=within)
+def execute(
+    *command: object,
+    code: int = 0,
+    environment: dict[str, str] | None = None,
+    cwd: Path | None = None,
+    within: float = WITHIN,
+) -> str:
+    """Run a command, which ends with `code`; returns what it printed, or complained about."""
+    done = subprocess.run(
+        list(map(str, command)),
+        env=environment,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=within,
+    )
     assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
     assert "Traceback" not in done.stderr, done.stderr
     return done.stdout if code == 0 else done.stderr
+
+
+def run(*arguments: object, code: int = 0, within: float = WITHIN) -> str:
+    """Run `holdfast` like that."""
+    return execute(HOLDFAST, *arguments, code=code, within=within)
 
 
 def run_in(

@@ -1,41 +1,40 @@
-"""The agent's own service: its status, its view, its end."""
+"""The agent's own service: its status, its story, its end."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
-from .. import _core
-from ..client.messages import AgentStatus, Doubt, FileStatus, ViewReply, ViewRequest
+from ..client.fault_points import Arm
+from ..client.messages import AgentStatus
 from ..errors import BadInput, HoldfastError
-from ..membership import view
-from .members import Members
-from .story import Story
+from . import metrics
+from .metrics import Family
+from .services import Services
+from .shell import Shell
 
 _decode = msgspec.msgpack.decode
 _encode = msgspec.msgpack.encode
 #: Of a log, so many bytes are told.
 _LOG_BYTES = 8 << 20
+#: Counters of the core that may also fall: gauges in the words of OpenMetrics.
+_GAUGES = {"connections", "tombstone_bytes", "tombstones", "tree_depth"}
+_OF_TIERS = ("objects", "bytes", "occupied", "reserved", "capacity", "condemned")
 
 
 class Control:
-    """Answers `status`, `view`, `join`, `doubt`, `events`, `log` and `stop`."""
+    """Answers `status`, `metrics`, `events`, `log`, `arm` and `stop`."""
 
     name = "agent"
 
     def __init__(
-        self,
-        core: _core.Agent,
-        members: Members,
-        story: Story,
-        log: str,
-        stop: Callable[[], None],
+        self, shell: Shell, services: Services, log: str, stop: Callable[[], None]
     ) -> None:
-        self._core = core
-        self._members = members
-        self._story = story
+        self._shell = shell
+        self._core = shell.core
+        self._services = services
         self._log = log
         self._stop = stop
 
@@ -43,47 +42,51 @@ class Control:
         """Answer one call."""
         reply = b""
         if method == "status":
-            reply = _encode(self.status())
-        elif method == "view":
-            reply = _encode(self._view(_decode(message, type=ViewRequest)))
-        elif method == "join":
-            self._members.join(view.read(message))
-            reply = self._members.view.encode()
-        elif method == "doubt":
-            doubt = _decode(message, type=Doubt)
-            self._members.doubt(doubt.member, doubt.about, doubt.cause)
+            reply = _encode(self.agent_status())
+        elif method == "metrics":
+            reply = self.agent_metrics().encode()
         elif method == "events":
-            reply = _encode(self._story.about(*_decode(message, type=list[str])))
+            reply = _encode(self._shell.story.about(*_decode(message, type=list[str])))
         elif method == "log":
             reply = _end_of(self._log)
+        elif method == "arm":  # to be killed or stopped in the middle of an operation
+            fault = _decode(message, type=Arm)
+            self._core.arm(fault.stage, fault.action, fault.after)
         elif method == "stop":
             self._stop()
         else:
             raise BadInput(f"the agent has no method {method!r}")
         return reply
 
-    def _view(self, known: ViewRequest) -> ViewReply:
-        number, changes = self._members.me.number, self._members.changes
-        same = known == ViewRequest(number, changes)
-        return ViewReply(number, changes, [] if same else self._members.view.entries())
-
-    def status(self) -> AgentStatus:
+    def agent_status(self) -> AgentStatus:
         """Tell all that is shown of this agent."""
-        members = self._members
+        member = self._shell.member
         return AgentStatus(
-            members.me.node,
-            members.me.number,
-            os.getpid(),
-            self._core.tiers(),
-            self._core.counters() | members.trouble.counters,
-            members.restore_status(),
-            members.view.identity,
-            members.detection(),
-            members.settings.restore_rate,
-            FileStatus(*self._core.files()),
-            members.view.states(),
-            members.incarnation,
+            node=member.node,
+            number=member.number,
+            pid=os.getpid(),
+            tiers=self._core.tiers(),
+            counters=self._counters(),
+            services={
+                name: msgspec.Raw(_encode(status))
+                for name, status in self._services.statuses().items()
+            },
         )
+
+    def agent_metrics(self) -> str:
+        """Tell the same as OpenMetrics."""
+        return metrics.render(self._shell.member.node, [*self._own(), *self._services.metrics()])
+
+    def _own(self) -> Iterator[Family]:
+        for name, value in self._counters().items():
+            yield Family(name, "gauge" if name in _GAUGES else "counter", value)
+        tiers = self._core.tiers()
+        for name in _OF_TIERS:
+            values = {tier: usage[name] for tier, usage in tiers.items()}
+            yield Family(f"tier_{name}", "gauge", values, "tier")
+
+    def _counters(self) -> dict[str, int]:
+        return self._core.counters() | self._shell.trouble.counters
 
 
 def _end_of(log: str) -> bytes:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import _core
-from ..restoration.holdings import Held
-
-#: By their numbers.
-TIERS = {tier.value: tier for tier in (_core.Tier.MEMORY, _core.Tier.DISK)}
+from ..membership.owners import Owners
+from ..restoration.holdings import TIERS, Held, held_of
 
 
 class CoreHoldings:
@@ -27,14 +25,18 @@ class CoreHoldings:
         self.dropped_in = core.dropped_in
         self.bury = core.bury
 
+    def place(self, owners: Owners) -> None:
+        """See all objects under other owners."""
+        self._core.set_placement(owners.placement)
+
     def held_with(self, peer: int, buckets: Sequence[int]) -> list[Held]:
         """List the objects in these parts."""
-        return [_held(held) for held in self._core.held_with(peer, list(buckets))]
+        return [held_of(held) for held in self._core.held_with(peer, list(buckets))]
 
     def held(self, key: bytes) -> Held | None:
         """Look for one object."""
         found = self._core.held(key)
-        return None if found is None else _held(found)
+        return None if found is None else held_of(found)
 
     def has_room(self, held: Held) -> bool:
         """Tell whether an object would find room here at this moment."""
@@ -42,8 +44,8 @@ class CoreHoldings:
 
     def strays(self, limit: int, after: bytes) -> list[Held]:
         """List objects that we hold and do not own."""
-        return [_held(held) for held in self._core.strays(limit, after)]
+        return [held_of(held) for held in self._core.strays(limit, after)]
 
-
-def _held(held: _core.Held) -> Held:
-    return Held(held.key, held.size, held.crc32c, held.tier.value, held.copies)
+    def raise_copies(self, held: Held, copies: int) -> None:
+        """Want more copies of exactly that object, if it is here."""
+        self._core.raise_copies(held.key, held.size, held.crc32c, copies)

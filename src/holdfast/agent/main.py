@@ -12,7 +12,7 @@ import resource
 import signal
 import sys
 import time
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
@@ -21,14 +21,16 @@ from ..errors import Busy, HoldfastError
 from ..membership.view import Member
 from ..session import capacity, node
 from ..session import session as sessions
-from ..session.node import Place
-from ..session.orders import Orders, Ready
+from ..session.node import Orders, Place, Ready
 from ..session.processes import note, process
 from ..session.session import AgentFile
 
+if TYPE_CHECKING:
+    from .loop import Offered
 
-def main() -> None:
-    """Run an agent until it is told to stop."""
+
+def run(offered: Offered) -> None:
+    """Run an agent until it is told to stop; `offered` makes the services that lie above it."""
     orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=Orders)
     if orders.detach:
         if os.fork():
@@ -55,7 +57,7 @@ def main() -> None:
     else:
         from .loop import serve  # noqa: PLC0415 - see above
 
-        orphaned = serve(core, orders, member, where.directory, wake)
+        orphaned = serve(core, orders, member, where.directory, wake, offered)
     core.stop()
     locks.close()
     where.tiers.remove()  # while our file still tells `down` of them, should we be killed

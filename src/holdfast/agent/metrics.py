@@ -3,54 +3,47 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from typing import Literal
 
-from ..client.messages import AgentStatus
+import msgspec
 
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-#: Counters of an agent that may also fall: gauges in the words of OpenMetrics.
-_GAUGES = {"connections", "tombstone_bytes", "tombstones", "tree_depth"}
+
+class Family(msgspec.Struct, frozen=True):
+    """One metric of an agent: a number, or one for each value of a label."""
+
+    name: str
+    kind: Literal["gauge", "counter"]
+    value: float | Mapping[str, float]
+    label: str = ""
 
 
-def render(status: AgentStatus) -> str:
-    """Write the status of one agent as OpenMetrics."""
-    label = f'node="{status.node}"'
+def families(
+    prefix: str, status: msgspec.Struct, *, counters: Container[str] = ()
+) -> Iterator[Family]:
+    """Make a metric of every number in a status, and of the length of every tuple.
+
+    Those that never fall are `counters`, the others gauges.
+    """
+    for name, value in msgspec.structs.asdict(status).items():
+        number = len(value) if isinstance(value, tuple) else value
+        if isinstance(number, int | float):
+            yield Family(prefix + name, "counter" if name in counters else "gauge", number)
+
+
+def render(node: str, metrics: Iterable[Family]) -> str:
+    """Write the metrics of one agent as OpenMetrics."""
     lines: list[str] = []
-    for name, value in status.counters.items():
-        if name in _GAUGES:
-            lines += _family(name, "gauge", [(label, value)])
-        else:
-            lines += _family(name, "counter", [(label, value)])
-    for name in ("objects", "bytes", "occupied", "reserved", "capacity", "condemned"):
-        samples = [(f'{label},tier="{tier}"', usage[name]) for tier, usage in status.tiers.items()]
-        lines += _family(f"tier_{name}", "gauge", samples)
-    states = [(f'{label},state="{state}"', count) for state, count in status.members.items()]
-    lines += _family("members", "gauge", states)
-    lines += _family("incarnation", "gauge", [(label, status.incarnation)])
-    lines += _family("detection_seconds", "gauge", [(label, status.detection)])
-    restoring = status.restoring
-    for name in (
-        "missing",
-        "missing_bytes",
-        "uncompared",
-        "conflicts",
-        "partition_wait_left",
-        "under_replicated",
-    ):
-        lines += _family(f"restoring_{name}", "gauge", [(label, getattr(restoring, name))])
-    together = len(restoring.died_together)
-    lines += _family("restoring_died_together", "gauge", [(label, together)])
-    for name in ("restored", "restored_bytes", "trimmed"):
-        lines += _family(f"restoring_{name}", "counter", [(label, getattr(restoring, name))])
+    for family in metrics:
+        lines.append(f"# TYPE holdfast_{family.name} {family.kind}")
+        suffix = "_total" if family.kind == "counter" else ""
+        values = family.value if isinstance(family.value, Mapping) else {"": family.value}
+        for value_of_label, value in values.items():
+            label = f',{family.label}="{value_of_label}"' if family.label else ""
+            lines.append(f'holdfast_{family.name}{suffix}{{node="{node}"{label}}} {value}')
     return "\n".join([*lines, "# EOF", ""])
-
-
-def _family(name: str, kind: str, samples: Sequence[tuple[str, float]]) -> Iterator[str]:
-    yield f"# TYPE holdfast_{name} {kind}"
-    suffix = "_total" if kind == "counter" else ""
-    for labels, value in samples:
-        yield f"holdfast_{name}{suffix}{{{labels}}} {value}"
 
 
 def token(key: bytes) -> str:

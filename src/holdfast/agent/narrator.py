@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from .. import _core
 from ..client.events import Event, sentence
@@ -30,7 +29,7 @@ class Narrator:
         self._postponed = False
         story.record("started", cause=f"process {me.pid}, {me.address}")
 
-    def changed(self, entries: list[Entry], event: swim.Event, view: View) -> None:
+    def changed(self, entries: list[Entry], event: object, view: View) -> None:
         """Tell of what the view took in, and why."""
         cause = _cause(event, view)
         joined = []
@@ -95,26 +94,32 @@ class Narrator:
         node = entry.member.node if entry else str(member)
         self._story.record("failed", member=node, about=about, cause=cause)
 
-    def incident(self, told: tuple[Any, ...], view: View) -> None:
+    def incident(self, told: _core.IncidentEvent, view: View) -> None:
         """Tell what the core has met."""
-        kind, what, about, address, waited, deadline, code, text, ended, left_out = told
-        member = address and next(
-            (m.node for m in (*view.live(), *view.lost()) if address in (m.address, m.socket)),
-            address,
+        member = told.address and next(
+            (
+                one.node
+                for one in (*view.live(), *view.lost())
+                if told.address in (one.address, one.socket)
+            ),
+            told.address,
         )
+        about = told.about
         if about.startswith(_FILE_PREFIX):
             about = about[len(_FILE_PREFIX) :].partition("\0")[0]
-        cause = f"{code}: {text}" if code else "answered"
+        cause = told.message
+        if told.kind in ("waited", "refused"):
+            cause = f"{told.code}: {told.message}" if told.code else "answered"
         self._story.record(
-            kind,
+            told.kind,
             member=member,
             about=about,
-            what=what,
-            cause=text if kind in ("damaged", "condemned") else cause,
-            seconds=waited,
-            deadline=deadline,
-            count=left_out,
-            at=ended,
+            what=told.what,
+            cause=cause,
+            seconds=told.seconds,
+            deadline=told.deadline,
+            count=told.left_out,
+            at=told.ended,
         )
 
 
@@ -129,7 +134,7 @@ _CAUSES: dict[type, str] = {
 }
 
 
-def _cause(event: swim.Event, view: View) -> str:
+def _cause(event: object, view: View) -> str:
     if isinstance(event, swim.HeardEvent) and (sender := view.get(event.sender)):
         return f"{sender.member.node} said so"
     return _CAUSES[type(event)]

@@ -1,88 +1,95 @@
-"""Services on the Python side of an agent: a name, methods, messages in MessagePack."""
+"""The services of one agent: calls reach them by name, the rest by what each is able to do."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from importlib import import_module
-from typing import Protocol
+from threading import Thread
+
+import msgspec
 
 from .. import _core
 from ..errors import BadInput, HoldfastError
+from ..membership.owners import Owners
 from ..membership.view import UNREADABLE, Member
+from .metrics import Family
+from .parked import Parked, ParkedCalls, refuse
+from .service import Later, Reporting, Returning, Service, Ticking, Viewing
 from .trouble import Trouble
 
-#: Services that lie above the agent: module and class, made with the core and the agent's member.
-_OFFERED = (("holdfast.files.service", "FilesService"),)
-
-
-#: What takes long is done by a thread of its own, since the loop must not wait, and answers then.
-Later = Callable[[], bytes]
-
-
-class Service(Protocol):
-    """What answers the control calls under one name."""
-
-    name: str
-
-    def handle(self, method: str, message: bytes) -> bytes | Later:
-        """Answer one call, at once or later; raise a HoldfastError to refuse it."""
-        ...
-
-
-def offered(core: _core.Agent, member: Member) -> Iterator[Service]:
-    """Make the services that every agent offers."""
-    for module, name in _OFFERED:
-        yield getattr(import_module(module), name)(core, member)
+#: Seconds after which a tick that failed is tried again.
+_TRY_AGAIN = 1.0
 
 
 class Services:
-    """The services of an agent, and the loop's work of answering calls."""
+    """All services of an agent, each under its name."""
 
-    def __init__(self, trouble: Trouble) -> None:
-        self._services: dict[str, Service] = {}
+    def __init__(self, core: _core.Agent, trouble: Trouble) -> None:
+        self._core = core
         self._trouble = trouble
+        self._services: dict[str, Service] = {}
+        self._ticking: list[Ticking] = []
+        self._parked = ParkedCalls()
 
-    def register(self, service: Service) -> None:
-        """Offer `service` under its name."""
+    def add(self, service: Service) -> None:
+        """Offer `service` under its name, with all that it is able to do."""
+        assert service.name not in self._services
         self._services[service.name] = service
+        if isinstance(service, Ticking):
+            self._ticking.append(service)
 
-    def answer_waiting(self, core: _core.Agent, due: Callable[[], bool]) -> None:
+    # ---- calls ----------------------------------------------------------------------------
+
+    def answer_waiting(self, due: Callable[[], bool]) -> None:
         """Answer calls that wait, until something else is `due`: callers may come without end.
 
         A failure of one is its caller's, not the agent's.
         """
-        while (call := core.next_call()) is not None:
-            number, name, method, message = call
-            self._answer(
-                core, number, f"{name}.{method}", partial(self._handle, name, method, message)
-            )
+        for number in self._core.take_cancelled():
+            self._give_up(partial(self._parked.cancel, number))
+        while (call := self._core.next_call()) is not None:
+            number, name, method, message, within = call
+            work = partial(self._handle, name, method, message)
+            self._answer(number, f"{name}.{method}", work, within)
             if due():
                 return  # the core stays readable
 
-    def _handle(self, name: str, method: str, message: bytes) -> bytes | Later:
+    def _give_up(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # of a service that was told
+            self._trouble.failure("giving up a parked call", error)
+
+    def _handle(self, name: str, method: str, message: bytes) -> bytes | Later | Parked:
         service = self._services.get(name)
         if service is None:
             raise BadInput(f"this agent has no service {name!r}")
         return service.handle(method, message)
 
     def _answer(
-        self, core: _core.Agent, number: int, what: str, work: Callable[[], bytes | Later]
+        self,
+        number: int,
+        what: str,
+        work: Callable[[], bytes | Later | Parked],
+        within: float | None = None,
     ) -> None:
         try:
             answer = work()
             if isinstance(answer, bytes):
-                core.answer(number, answer)
-                return
-            from threading import Thread  # noqa: PLC0415 - slow to import, and rarely needed
-
-            Thread(target=self._answer, args=(core, number, what, answer), daemon=True).start()
+                self._core.answer(number, answer)
+            elif isinstance(answer, Parked):
+                if within is None:
+                    raise BadInput(f"{what} answers late: wait for it, instead of calling it")
+                self._parked.add(self._core, number, answer, time.monotonic() + within)
+            else:
+                Thread(target=self._answer, args=(number, what, answer), daemon=True).start()
         except HoldfastError as error:
-            _refuse(core, number, type(error).__name__, str(error))
+            refuse(self._core, number, type(error).__name__, str(error))
         except UNREADABLE as error:
             self._trouble.ill_formed(f"a message to {what}", error)
-            _refuse(
-                core,
+            refuse(
+                self._core,
                 number,
                 "BadInput",
                 f"cannot decode the message to {what} ({error}); the sender may run "
@@ -90,8 +97,51 @@ class Services:
             )
         except Exception as error:
             self._trouble.failure(what, error)
-            _refuse(core, number, "HoldfastError", f"{what} failed: {error!r}")
+            refuse(self._core, number, "HoldfastError", f"{what} failed: {error!r}")
 
+    # ---- what happens to all --------------------------------------------------------------
 
-def _refuse(core: _core.Agent, number: int, kind: str, reason: str) -> None:
-    core.fail(number, kind, reason.encode(errors="backslashreplace").decode())
+    def until_tick(self) -> float:
+        """Return the seconds until `tick` is to be called."""
+        now = time.monotonic()
+        due = min((service.due for service in self._ticking), default=float("inf"))
+        return min(max(0.0, due - now), self._parked.until_due(now))
+
+    def tick(self) -> None:
+        """Let those tick that are due, and end the parked calls whose time is over."""
+        now = time.monotonic()
+        self._give_up(partial(self._parked.expire, now))
+        for service in self._ticking:
+            if service.due > now:
+                continue
+            try:
+                service.tick(now)
+            except Exception as error:
+                self._trouble.failure("the periodic work", error)
+                service.due = max(service.due, now + _TRY_AGAIN)
+
+    def viewed(self, owners: Owners, live: Sequence[Member], lost: Sequence[Member]) -> None:
+        """Tell those who want to know that other members own objects."""
+        for service in self._services.values():
+            if isinstance(service, Viewing):
+                service.viewed(owners, live, lost)
+
+    def was_away(self) -> None:
+        """Tell those who must know that others took us for dead."""
+        for service in self._services.values():
+            if isinstance(service, Returning):
+                service.was_away()
+
+    def statuses(self) -> dict[str, msgspec.Struct]:
+        """Return what each service reports."""
+        return {name: service.status() for name, service in self._reporting()}
+
+    def metrics(self) -> Iterator[Family]:
+        """Return what each service measures."""
+        for _, service in self._reporting():
+            yield from service.metrics()
+
+    def _reporting(self) -> Iterator[tuple[str, Reporting]]:
+        for name, service in self._services.items():
+            if isinstance(service, Reporting):
+                yield name, service

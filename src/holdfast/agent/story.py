@@ -49,17 +49,17 @@ class Story:
         if at is not None:
             time, boot = time - (boot - at), at
         event = Event(
-            time,
-            boot,
-            self._node,
-            kind,
-            member,
-            about[:_LONGEST],
-            what,
-            cause[:_LONGEST],
-            seconds,
-            deadline,
-            count,
+            time=time,
+            boot=boot,
+            node=self._node,
+            kind=kind,
+            member=member,
+            about=about[:_LONGEST],
+            what=what,
+            cause=cause[:_LONGEST],
+            seconds=seconds,
+            deadline=deadline,
+            count=count,
         )
         self._events.append(event)
         return event

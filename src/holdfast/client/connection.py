@@ -73,7 +73,7 @@ class Connection:
     def _ask_view(self, member: Member) -> bool:
         answer = self.client.call(
             self.routing.address(member),
-            "agent",
+            "membership",
             "view",
             msgspec.msgpack.encode(self._known),
             deadline=self.deadline,
@@ -93,7 +93,7 @@ class Connection:
             with self._merging:
                 message = msgspec.msgpack.encode(self.routing.entries())
             answer = self.client.call(
-                self.routing.address(member), "agent", "join", message, deadline=self.deadline
+                self.routing.address(member), "membership", "join", message, deadline=self.deadline
             )
             with self._merging:
                 return self.routing.merge(views.decode(answer))
@@ -107,7 +107,7 @@ class Connection:
                 with contextlib.suppress(HoldfastError):
                     self.client.call(
                         self.routing.address(agent),
-                        "agent",
+                        "membership",
                         "doubt",
                         msgspec.msgpack.encode(Doubt(member.number, about, cause)),
                         deadline=_DOUBT_WITHIN,

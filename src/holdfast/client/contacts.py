@@ -45,7 +45,7 @@ class Contacts:
         for address in (*(member.socket for member in here), *self._elsewhere, *seeds):
             try:
                 answer = self.client.call(
-                    address, "agent", "view", _ASK_VIEW, deadline=self.deadline
+                    address, "membership", "view", _ASK_VIEW, deadline=self.deadline
                 )
             except TryAgain:
                 continue
@@ -62,16 +62,19 @@ class Contacts:
 
         def stop(member: Member) -> bool:
             end = time.monotonic() + within
-            method = "stop"
+            told = False
             while time.monotonic() < end:
                 try:
-                    self._call(member, method, _ASK_VIEW)
+                    if told:
+                        self._call(member, "membership", "view", _ASK_VIEW)
+                    else:
+                        self._call(member, "agent", "stop", b"")
                 except TimeoutError:
-                    if method == "stop":
+                    if not told:
                         return False
                 except TryAgain:  # nobody listens any more
                     return True
-                method = "view"
+                told = True
                 time.sleep(_LOOK_EVERY)
             return False
 
@@ -82,16 +85,16 @@ class Contacts:
 
         def answers(member: Member) -> bool:
             try:
-                self._call(member, "view", _ASK_VIEW)
+                self._call(member, "membership", "view", _ASK_VIEW)
             except HoldfastError:
                 return False
             return True
 
         return [member for member, there in at_once(answers, members) if there]
 
-    def _call(self, member: Member, method: str, message: bytes) -> bytes:
+    def _call(self, member: Member, service: str, method: str, message: bytes) -> bytes:
         address = self.address(member)
-        return self.client.call(address, "agent", method, message, deadline=self.deadline)
+        return self.client.call(address, service, method, message, deadline=self.deadline)
 
 
 def join(client: AgentClient, members: Sequence[Member], news: View, deadline: float) -> View:
@@ -107,7 +110,7 @@ def join(client: AgentClient, members: Sequence[Member], news: View, deadline: f
         while True:
             left = end - time.monotonic()
             try:
-                return client.call(member.address, "agent", "join", message, deadline=left)
+                return client.call(member.address, "membership", "join", message, deadline=left)
             except TryAgain:
                 if time.monotonic() + _LOOK_EVERY > end:
                     raise
@@ -125,7 +128,7 @@ def tell(client: AgentClient, members: Sequence[Member], news: View) -> View:
 
     def try_it(member: Member) -> bytes | None:
         try:
-            return client.call(member.address, "agent", "join", message, deadline=_TELL_WITHIN)
+            return client.call(member.address, "membership", "join", message, deadline=_TELL_WITHIN)
         except TryAgain:
             return None
 

@@ -28,7 +28,7 @@ Kind = Literal[
 ]
 
 
-class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One event as `holdfast events --json` prints it; docs/reference/events.md has the kinds."""
 
     time: float  # seconds since the epoch, by the clock of its host

@@ -18,7 +18,7 @@ STAGES = OF_OBJECTS + OF_FILES
 
 
 class Arm(msgspec.Struct, frozen=True):
-    """The message of the service `faults`, method `arm`."""
+    """The message of the service `agent`, method `arm`."""
 
     stage: str
     action: str
@@ -27,4 +27,4 @@ class Arm(msgspec.Struct, frozen=True):
 
 def arm(client: AgentClient, socket: str, wanted: Arm, deadline: float) -> None:
     """Arm a fault in the agent behind `socket`."""
-    client.call(socket, "faults", "arm", msgspec.msgpack.encode(wanted), deadline=deadline)
+    client.call(socket, "agent", "arm", msgspec.msgpack.encode(wanted), deadline=deadline)

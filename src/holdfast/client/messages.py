@@ -31,7 +31,7 @@ class Doubt(msgspec.Struct, frozen=True, array_like=True):
     cause: str = ""
 
 
-class FileStatus(msgspec.Struct, frozen=True):
+class FileStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent has to do with files of the shared file system."""
 
     files: int = 0  # that it holds
@@ -44,18 +44,36 @@ class FileStatus(msgspec.Struct, frozen=True):
     no_room: int = 0  # requests left to the shared file system, since neither tier had room
 
 
-class AgentStatus(msgspec.Struct, frozen=True):
-    """What an agent tells of itself."""
+class MembershipStatus(msgspec.Struct, frozen=True):
+    """What a member believes of the others."""
+
+    identity: int  # of its view: equal views, equal owners
+    members: dict[str, int]  # of its view: how many are alive, suspect, or lost
+    incarnation: int
+    detection: float  # how long a death goes unnoticed as a rule, in seconds
+
+
+class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent tells of itself, and what each of its services reports."""
 
     node: str
     number: int
     pid: int
     tiers: dict[str, dict[str, int]]
     counters: dict[str, int]
-    restoring: RestoreStatus
-    identity: int  # of its view: equal views, equal owners
-    detection: float  # how long a death goes unnoticed as a rule, in seconds
-    restore_rate: int
-    files: FileStatus
-    members: dict[str, int]  # of its view: how many are alive, suspect, or lost
-    incarnation: int
+    services: dict[str, msgspec.Raw]
+
+    @property
+    def membership(self) -> MembershipStatus:
+        """What it believes of the others."""
+        return msgspec.msgpack.decode(self.services["membership"], type=MembershipStatus)
+
+    @property
+    def restoring(self) -> RestoreStatus:
+        """How far its restoring is."""
+        return msgspec.msgpack.decode(self.services["restoring"], type=RestoreStatus)
+
+    @property
+    def files(self) -> FileStatus:
+        """What it has to do with files."""
+        return msgspec.msgpack.decode(self.services["files"], type=FileStatus)

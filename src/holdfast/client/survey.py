@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from ..errors import DeadlineMissed, TryAgain
@@ -14,11 +16,11 @@ from .messages import AgentStatus, FileStatus
 _NAMED = 20
 
 
-class NodeStatus(msgspec.Struct, frozen=True):
+class NodeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One node in `holdfast status --json`.
 
     `state` is what the agents believe (alive, suspect or dead), `answer` what it said to us: up,
-    silent or gone.
+    silent or gone. `services` is what services report that have no field of their own.
     """
 
     node: str
@@ -35,9 +37,10 @@ class NodeStatus(msgspec.Struct, frozen=True):
     counters: dict[str, int] = {}
     restoring: RestoreStatus = RestoreStatus()
     files: FileStatus = FileStatus()
+    services: dict[str, Any] = {}
 
 
-class SessionStatus(msgspec.Struct, frozen=True):
+class SessionStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What `holdfast status --json` prints.
 
     `window` is how long, in seconds, after a death fewer copies may be left than were asked for:
@@ -80,32 +83,29 @@ def survey(contacts: Contacts) -> SessionStatus:
         nodes.append(_node(entry, answer, status))
         if status is not None:
             told.append(status)
+    restoring = [status.restoring for status in told]
+    # Each once, as far as its holders name it.
+    set_aside = sorted({key for one in restoring for key in one.set_aside})
     return SessionStatus(
-        contacts.session.name,
-        contacts.session.created,
-        _window(told),
-        sum(status.restoring.under_replicated for status in told),
-        sum(status.restoring.missing_bytes for status in told),
-        max((status.restoring.partition_wait_left for status in told), default=0.0),
-        len({status.identity for status in told}),
-        nodes,
-        [member.node for member in view.lost()],
-        _trees(nodes),
-        *_conflicts(told),
-        _died_together(told),
+        session=contacts.session.name,
+        created=contacts.session.created,
+        window=_window(told),
+        under_replicated=sum(one.under_replicated for one in restoring),
+        missing_bytes=sum(one.missing_bytes for one in restoring),
+        partition_wait_left=max((one.partition_wait_left for one in restoring), default=0.0),
+        views=len({status.membership.identity for status in told}),
+        nodes=nodes,
+        lost=[member.node for member in view.lost()],
+        trees=_trees(nodes),
+        conflicts=max([len(set_aside), *(one.conflicts for one in restoring)]),
+        set_aside=tuple(set_aside[:_NAMED]),
+        died_together=_died_together(restoring),
     )
 
 
-def _conflicts(told: list[AgentStatus]) -> tuple[int, tuple[str, ...]]:
-    """Count what was set aside, each once as far as its holders name it."""
-    named = sorted({key for status in told for key in status.restoring.set_aside})
-    most = max((status.restoring.conflicts for status in told), default=0)
-    return max(most, len(named)), tuple(named[:_NAMED])
-
-
-def _died_together(told: list[AgentStatus]) -> tuple[tuple[str, ...], ...]:
+def _died_together(told: list[RestoreStatus]) -> tuple[tuple[str, ...], ...]:
     """Merge what the agents saw: who was restored with the fewest deaths saw only part of them."""
-    groups = {frozenset(group) for status in told for group in status.restoring.died_together}
+    groups = {frozenset(group) for status in told for group in status.died_together}
     whole = (group for group in groups if not any(group < other for other in groups))
     return tuple(sorted(tuple(sorted(group, key=_natural)) for group in whole))
 
@@ -135,21 +135,28 @@ def _ask(contacts: Contacts, member: Member) -> tuple[str, AgentStatus | None]:
 def _node(entry: Entry, answer: str, status: AgentStatus | None) -> NodeStatus:
     member = entry.member
     node = NodeStatus(
-        member.node,
-        entry.state.name.lower(),
-        answer,
-        member.number,
-        entry.incarnation,
-        member.role,
-        member.host,
-        member.rack,
-        member.pid,
-        member.address,
+        node=member.node,
+        state=entry.state.name.lower(),
+        answer=answer,
+        number=member.number,
+        incarnation=entry.incarnation,
+        role=member.role,
+        host=member.host,
+        rack=member.rack,
+        pid=member.pid,
+        address=member.address,
     )
     if status is None:
         return node
-    told = {name: getattr(status, name) for name in ("tiers", "counters", "restoring", "files")}
-    return msgspec.structs.replace(node, **told)
+    others = status.services.keys() - {"membership", "restoring", "files"}
+    return msgspec.structs.replace(
+        node,
+        tiers=status.tiers,
+        counters=status.counters,
+        restoring=status.restoring,
+        files=status.files,
+        services={name: msgspec.msgpack.decode(status.services[name]) for name in sorted(others)},
+    )
 
 
 def _window(told: list[AgentStatus]) -> float:
@@ -157,8 +164,8 @@ def _window(told: list[AgentStatus]) -> float:
     if not told:
         return 0.0
     fullest = max(sum(tier["bytes"] for tier in status.tiers.values()) for status in told)
-    rate = sum(status.restore_rate for status in told) * max(1, len(told) - 1) / len(told)
-    return max(status.detection for status in told) + fullest / rate
+    rate = sum(status.restoring.rate for status in told) * max(1, len(told) - 1) / len(told)
+    return max(status.membership.detection for status in told) + fullest / rate
 
 
 def _natural(name: str) -> tuple[str, int]:

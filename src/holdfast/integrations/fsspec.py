@@ -15,8 +15,9 @@ from fsspec.spec import AbstractFileSystem
 
 from .. import config
 from ..errors import BadInput
-from ..files.files import Files, OnFailure, Validate
+from ..files.files import Files
 from ..files.parts import PartFile
+from ..files.policy import OnFailure, Validate
 from .lazy_job import LazyJob
 
 #: What fsspec and its users give every file system.

@@ -7,8 +7,8 @@ import os
 import weakref
 from typing import Any
 
-from ..files.files import VALIDATE, Files, OnFailure, Validate, choose
-from ..files.reader import POLICIES
+from ..files.files import Files
+from ..files.policy import FilePolicy, OnFailure, Validate
 from ..job import Job, connect
 
 _ALL: weakref.WeakSet[LazyJob] = weakref.WeakSet()
@@ -30,8 +30,7 @@ class LazyJob:
     def __init__(
         self, copies: int, on_failure: OnFailure, validate: Validate, settings: dict[str, Any]
     ) -> None:
-        choose("on_failure", on_failure, POLICIES)
-        choose("validate", validate, VALIDATE)
+        FilePolicy(copies, on_failure, validate)  # refuses what is wrong now, not at the first file
         self._policy = (copies, on_failure, validate)
         self._settings = settings
         self._begin()

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from torch.utils.data import Dataset
 
 from ..errors import BadInput
-from ..files.files import OnFailure, Validate
+from ..files.policy import OnFailure, Validate
 from .lazy_job import LazyJob
 
 Sample = TypeVar("Sample")

@@ -15,7 +15,7 @@ from ..config import Config
 from ..errors import BadInput, HoldfastError, Refused
 from ..membership.view import Entry, Member, State, View, gives_way_to
 from ..session import session as sessions
-from ..session.orders import Orders, Ready
+from ..session.node import Orders, Ready
 from ..session.session import Home, Session
 from .launchers import Launcher
 from .starter import Started, StartOutcome
@@ -39,9 +39,9 @@ class Recipe(msgspec.Struct, frozen=True):
     def orders(self, here: bool, agents: int) -> Orders:
         """Return what all agents are told; a launcher adds the rest."""
         return Orders(
-            replace(self.session, home=None),
-            self.key.hex(),
-            self.config,
+            session=replace(self.session, home=None),
+            job_key=self.key.hex(),
+            config=self.config,
             directory=str(self.directory) if here else "",
             agents=agents if here else 1,
             here=here,
@@ -54,12 +54,12 @@ def new_recipe(
 ) -> Recipe:
     """Return how to make the agents of a new session."""
     session = Session(
-        directory.name,
-        time.time(),
-        config.virtual_nodes,
-        config.tree_largest,
-        config.tree_ttl,
-        launcher,
+        name=directory.name,
+        created=time.time(),
+        virtual_nodes=config.virtual_nodes,
+        tree_largest=config.tree_largest,
+        tree_ttl=config.tree_ttl,
+        launcher=launcher,
     )
     return Recipe(session, key, config, directory, lifeline)
 

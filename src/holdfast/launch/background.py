@@ -28,7 +28,7 @@ _END_WITHIN = 5.0
 _LAUNCHER_ENDS_WITHIN = 15.0
 
 
-class Up(msgspec.Struct, frozen=True):
+class Up(msgspec.Struct, frozen=True, kw_only=True):
     """What `holdfast up` did."""
 
     session: str
@@ -86,7 +86,14 @@ def up(config: Config, count: int | None = None, own_networks: bool = False) -> 
             with sessions.locked_parent(parent):
                 sessions.remove_parent(config, parent)
             raise
-    return Up(config.session, launcher.name, found.what, found.why, members, cleared)
+    return Up(
+        session=config.session,
+        launcher=launcher.name,
+        found=found.what,
+        why=found.why,
+        members=members,
+        cleared=cleared,
+    )
 
 
 def missing(config: Config, count: int | None = None, only: str = "") -> Up:
@@ -120,7 +127,13 @@ def missing(config: Config, count: int | None = None, only: str = "") -> Up:
         started = f"; started: {', '.join(sorted(outcome.ready))}" if outcome.ready else ""
         raise Unavailable(f"{error}{started}")
     why = found.why if asked else f"session {session.name!r} was started with {launcher.name!r}"
-    return Up(session.name, launcher.name, found.what, why, list(outcome.ready.values()))
+    return Up(
+        session=session.name,
+        launcher=launcher.name,
+        found=found.what,
+        why=why,
+        members=list(outcome.ready.values()),
+    )
 
 
 def down(config: Config, keep_logs: str | None = None) -> Down:

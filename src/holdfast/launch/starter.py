@@ -14,13 +14,12 @@ from pathlib import Path
 import msgspec
 
 from ..membership.view import Member
-from ..session.node import place
-from ..session.orders import Orders, Ready
+from ..session.node import Orders, Ready, place
 from ..session.processes import Process, process
 
 #: `-c` rather than `-m`: starts without the machinery that looks for a module's file.
 #: msgspec takes typing_extensions where it is there, and with it a quarter of an agent's start.
-_MAIN = "sys.modules['typing_extensions'] = None; from holdfast.agent.main import main; main()"
+_MAIN = "sys.modules['typing_extensions'] = None; from holdfast.services import main; main()"
 #: Python writes a traceback in pieces, and agents that fail together share a log.
 _LAST_WORDS = "''.join(__import__('traceback').format_exception(*error)).encode(errors='replace')"
 _HOOK = f"sys.excepthook = lambda *error: os.write(2, {_LAST_WORDS})"

@@ -1,4 +1,4 @@
-"""What an agent finds out and prepares on its own node before it listens."""
+"""What an agent is told at its start, finds out and prepares on its node, and then answers."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import msgspec
 from .._core import xxh3_64
 from ..config import Config
 from ..errors import BadInput, Damaged, NoSession
+from ..membership.view import Member
 from . import session as sessions
 from . import tiers
-from .orders import Orders
-from .session import AgentFile
+from .session import AgentFile, Session
 from .tiers import Tiers
 
 #: Ports are derived from the session's name, so that two sessions rarely meet on one.
@@ -22,6 +22,32 @@ _FIRST_PORT, _PORTS = 20000, 30000
 _ATTEMPTS = 8
 _OLD = 600.0
 _NAME = 64  # characters; a socket's path has room for little more
+
+
+class Orders(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """One line of JSON on the agent's standard input."""
+
+    session: Session
+    job_key: str  # hexadecimal
+    config: Config
+    node: str = ""  # empty: as the scheduler calls the node on which the agent finds itself
+    index: int = 0  # among all agents: those that share a host try different ports
+    directory: str = ""  # of the session; empty: where the node's own settings put it
+    agents: int = 1  # that share the host, and its memory and disk
+    port: int = 0  # to try before all others
+    after: int = 0  # when the node's last agent started, by a clock that may have been ahead
+    here: bool = False  # all agents are on one host: other hosts need not reach them
+    lifeline: bool = False  # end when standard input closes: the session lives in one process
+    detach: bool = False  # leave the process that was started, which is to end
+
+
+class Ready(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of JSON on the agent's standard output: who is there now, or why nobody is."""
+
+    node: str
+    member: Member | None = None
+    error: str = ""
+    kind: str = ""  # the class of the error
 
 
 class Place(msgspec.Struct, frozen=True):

@@ -55,7 +55,7 @@ class Home(msgspec.Struct, frozen=True):
     processes: tuple[Process, ...] = ()  # that live as long as their agents: srun
 
 
-class Session(msgspec.Struct, frozen=True):
+class Session(msgspec.Struct, frozen=True, kw_only=True):
     """What `session.json` holds."""
 
     name: str

@@ -145,7 +145,7 @@ class Victims:
                 seen = self.look(node)
                 if seen is None:
                     trouble.append(f"node {node} does not answer")
-                elif seen.identity != expected:
+                elif seen.membership.identity != expected:
                     trouble.append(f"node {node} does not agree on who is alive")
                 elif copies and _restores(seen.restoring):
                     trouble.append(f"node {node} is restoring")

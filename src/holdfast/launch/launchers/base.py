@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from ...config import Config
-from ...session.orders import Orders
+from ...session.node import Orders
 from ..starter import Started
 
 Environment = Mapping[str, str]

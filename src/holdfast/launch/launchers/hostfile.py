@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from ...config import Config, parse_role
 from ...errors import BadInput
-from ...session.node import check_name
-from ...session.orders import Orders
+from ...session.node import Orders, check_name
 from ..starter import AGENT, Started, Starter
 from .base import Alone, Environment, Found
 

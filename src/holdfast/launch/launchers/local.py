@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ...config import Config
 from ...errors import BadInput
-from ...session.orders import Orders
+from ...session.node import Orders
 from ..networks import Networks
 from ..starter import AGENT, Started, Starter
 from .base import Alone, Environment, Found

@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from ...config import Config
 from ...errors import BadInput
-from ...session.node import check_name, own_name
-from ...session.orders import Orders
+from ...session.node import Orders, check_name, own_name
 from ...session.processes import Process
 from ..starter import AGENT, Started, Starter, StartOutcome, collect
 from .base import Environment, Found

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ...config import Config
 from ...errors import BadInput, HoldfastError
-from ...session.orders import Orders
+from ...session.node import Orders
 from ..starter import AGENT, Started, Starter, telling
 from .base import Alone, Environment, Found
 
