@@ -88,7 +88,9 @@ def checkpoint_bandwidth(figure: Figure) -> None:
         figure, "Shared bandwidth that an efficiency needs (TSUBAME2.0)",
         "failure rate (times today's)", "bandwidth needed (GB/s)",
     )  # fmt: skip
-    base = Machine(1408, 29e9, 400e6, 6.4e9, TSUBAME, 0.00184)
+    base = Machine(
+        nodes=1408, checkpoint=29e9, local=400e6, shared=6.4e9, rates=TSUBAME, overhead=0.00184
+    )
     scales = (1, 2, 4, 8, 16)
     index = 0
     for flag, name in ((True, "asynchronous"), (False, "synchronous")):
@@ -248,7 +250,7 @@ def training_overhead(figure: Figure) -> None:
     for index, policy in enumerate(("redirect", "recache", "two copies")):
         added = []
         for count in nodes:
-            job = training.Training(count, 524_288, 2.5e6)
+            job = training.Training(nodes=count, files=524_288, file_size=2.5e6)
             rng = np.random.default_rng(5)
             base = training.mean_total(job, "none", 0, 3, rng).mean
             added.append(100 * (training.mean_total(job, policy, 1, 40, rng).mean / base - 1))
@@ -274,7 +276,10 @@ def training_epoch(figure: Figure) -> None:
     ):  # fmt: skip
         rng = np.random.default_rng(1)
         times = [
-            training.epoch(training.Training(n, 524_288, 2.5e6), missing(n), rng) for n in nodes
+            training.epoch(
+                training.Training(nodes=n, files=524_288, file_size=2.5e6), missing(n), rng
+            )
+            for n in nodes
         ]
         on.plot(nodes, times, label=name, **plots.style(index))
     on.set_xscale("log", base=2)

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from holdfast.bench import baselines, machine
+from holdfast.bench import baselines
 from holdfast.bench.figures import Report
 from holdfast.errors import BadInput
 
@@ -61,6 +61,6 @@ def test_the_packaged_file_can_be_read():
 
 
 def test_a_machine_is_known_by_processor_cores_and_kernel():
-    assert machine.fingerprint() == machine.fingerprint()
-    assert " cores, Linux " in machine.fingerprint()
-    assert machine.describe().startswith(machine.fingerprint())
+    assert baselines.fingerprint() == baselines.fingerprint()
+    assert " cores, Linux " in baselines.fingerprint()
+    assert baselines.describe_machine().startswith(baselines.fingerprint())

@@ -39,4 +39,7 @@ def test_json_has_the_documented_fields():
 
 @pytest.mark.parametrize(("value", "text"), [(1.2345, "1.23 MB"), (82.0, "82 MB")])
 def test_values_are_shown_with_three_digits(value, text):
-    assert Figure("n", value, "MB", "", None, "").text() == text
+    assert (
+        Figure(name="n", value=value, unit="MB", target="", met=None, compared_with="").text()
+        == text
+    )

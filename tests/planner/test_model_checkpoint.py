@@ -237,7 +237,9 @@ def test_synchronous_wins_where_draining_slows_a_lot_and_little_fails() -> None:
 
 def tsubame(failures: float = 1) -> Machine:
     rates = (TSUBAME[0] * failures, TSUBAME[1] * failures)
-    return Machine(1408, 29e9, 400e6, 6.4e9, rates, 0.00184)
+    return Machine(
+        nodes=1408, checkpoint=29e9, local=400e6, shared=6.4e9, rates=rates, overhead=0.00184
+    )
 
 
 def test_costs_from_bandwidths() -> None:

@@ -12,7 +12,7 @@ from holdfast.planner.training import POLICIES, Training, epoch, mean_total, tra
 
 
 def cosmoflow(nodes: int, **changes: float) -> Training:
-    return replace(Training(nodes, 524_288, 2.5e6), **changes)
+    return replace(Training(nodes=nodes, files=524_288, file_size=2.5e6), **changes)
 
 
 def more(nodes: int, policy: str, failures: int = 1, runs: int = 15) -> float:

@@ -6,12 +6,16 @@ machine, and a ratio under such load says little.
 
 from __future__ import annotations
 
+import os
+import platform
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from ..errors import BadInput, Damaged
+from ..units import format_size
 from .figures import Report
 
 LEAST = 0.6
@@ -22,6 +26,27 @@ Recorded = dict[str, dict[str, float]]
 _PACKAGED = Path(__file__).with_name("baselines.json")
 #: Where `--record` writes: the file in the checkout that it is run in, not the installed copy.
 _IN_CHECKOUT = Path("src/holdfast/bench/baselines.json")
+
+
+def _cpu() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return model[1].strip() if model else platform.machine()
+
+
+def fingerprint() -> str:
+    """Return what tells machines apart whose baselines differ: processor, cores, kernel."""
+    kernel = ".".join(platform.release().split(".")[:2])
+    return f"{_cpu()}, {os.cpu_count()} cores, Linux {kernel}"
+
+
+def describe_machine() -> str:
+    """Return the machine and what runs on it, in a line for a person."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return f"{fingerprint()}, {format_size(memory)} of memory, Python {platform.python_version()}"
 
 
 def _load(path: Path) -> Recorded:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Figure(msgspec.Struct, frozen=True):
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """One measured number; `met` is None where there is no target or nothing could be measured."""
 
     name: str
@@ -23,23 +23,46 @@ class Figure(msgspec.Struct, frozen=True):
 def at_most(name: str, value: float | None, limit: float, unit: str, compared_with: str) -> Figure:
     """Return a figure that must not exceed `limit`; None could not be measured."""
     met = None if value is None else value <= limit
-    return Figure(name, value, unit, f"at most {limit:g}", met, compared_with)
+    return Figure(
+        name=name,
+        value=value,
+        unit=unit,
+        target=f"at most {limit:g}",
+        met=met,
+        compared_with=compared_with,
+    )
 
 
 def at_least(name: str, value: float | None, limit: float, unit: str, compared_with: str) -> Figure:
     """Return a figure that must reach `limit`; None could not be measured."""
     met = None if value is None else value >= limit
-    return Figure(name, value, unit, f"at least {limit:g}", met, compared_with)
+    return Figure(
+        name=name,
+        value=value,
+        unit=unit,
+        target=f"at least {limit:g}",
+        met=met,
+        compared_with=compared_with,
+    )
 
 
 def exactly(name: str, value: float, wanted: float, unit: str) -> Figure:
     """Return a figure that must be `wanted`."""
-    return Figure(name, value, unit, f"{wanted:g}", value == wanted, "")
+    return Figure(
+        name=name,
+        value=value,
+        unit=unit,
+        target=f"{wanted:g}",
+        met=value == wanted,
+        compared_with="",
+    )
 
 
 def shown(name: str, value: float, unit: str, compared_with: str = "") -> Figure:
     """Return a figure that is only reported."""
-    return Figure(name, value, unit, "", None, compared_with)
+    return Figure(
+        name=name, value=value, unit=unit, target="", met=None, compared_with=compared_with
+    )
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ..bench import baselines, machine, page
+from ..bench import baselines, page
 from ..bench.figures import Report
 from ..errors import BadInput
 from .output import AsJson, print_json
@@ -95,7 +95,7 @@ def bench(
     if record:
         baselines.check_checkout()
 
-    here = machine.fingerprint()
+    here = baselines.fingerprint()
     known = baselines.recorded(here)
     names = list(BENCHES) if name == "all" else [name]
     reports = []
@@ -106,7 +106,7 @@ def bench(
     if record:
         baselines.record(here, reports)
     if write is not None:
-        text = page.render(reports, machine.describe(), soaks=page.soaks(write))
+        text = page.render(reports, baselines.describe_machine(), soaks=page.soaks(write))
         write.write_text(text, encoding="utf-8")
     if as_json:
         print_json(reports if name == "all" else reports[0])

@@ -41,7 +41,7 @@ Within = Annotated[str, typer.Option(help="How long to wait for the fault to str
 _WARM_UP = 0.3
 
 
-class DrillReport(msgspec.Struct, frozen=True):
+class DrillReport(msgspec.Struct, frozen=True, kw_only=True):
     """What `holdfast drill ... --json` prints; times are in seconds."""
 
     faults: list[FaultOutcome]
@@ -177,13 +177,13 @@ class _Drill:
                 whole, trouble = self._settle(injection, start, copies=True)
         probing.check(self._within)
         report = DrillReport(
-            outcomes,
-            agreed,
-            whole,
-            trouble,
-            self._since(before, "pulls"),
-            self._since(before, "pulled_bytes"),
-            probing.requests,
+            faults=outcomes,
+            agreed_after=agreed,
+            whole_after=whole,
+            unsettled=trouble,
+            restored=self._since(before, "pulls"),
+            moved_bytes=self._since(before, "pulled_bytes"),
+            requests=probing.requests,
         )
         self._victims.close()
         if as_json:

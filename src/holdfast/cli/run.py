@@ -13,8 +13,8 @@ import typer
 
 from ..errors import BadInput
 from ..files import shim
-from ..files.files import OnFailure, Validate
 from ..files.mount import environment
+from ..files.policy import FilePolicy, OnFailure, Validate
 from .output import Session, Set, configure, refuse_with
 
 #: As shells and other launchers tell that there is no such program, or that it cannot be run.
@@ -68,9 +68,11 @@ def run(
     variables = shim.environment(
         config,
         root or (),
-        1 if copies is None else copies,
-        cast(OnFailure, "recache" if on_failure is None else on_failure),
-        cast(Validate, "never" if validate is None else validate),
+        FilePolicy(
+            1 if copies is None else copies,
+            cast(OnFailure, "recache" if on_failure is None else on_failure),
+            cast(Validate, "never" if validate is None else validate),
+        ),
         os.environ,
     )
     _run(variables, print_env, lambda: [_find(command[0]), *command[1:]])

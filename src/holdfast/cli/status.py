@@ -53,7 +53,7 @@ def status(
             live.update(_show(_look(config)), refresh=True)
 
 
-class Report(SessionStatus, frozen=True):
+class Report(SessionStatus, frozen=True, kw_only=True):
     """The session, and its mounts on this host."""
 
     mounts: tuple[MountStatus, ...] = ()

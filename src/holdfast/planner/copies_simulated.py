@@ -7,8 +7,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from . import Estimate
 from .copies import Copies, share_failed
-from .estimate import Estimate
 
 
 def simulate(plan: Copies, trials: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:

@@ -73,7 +73,7 @@ class Segment(Event, frozen=True, tag="segment"):
 AnyEvent = Start | End | Checkpoint | Drain | Failure | Recovery | Segment
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fit:
     """Estimates from a log; lists have an entry per level, None where nothing was measured."""
 
@@ -146,7 +146,15 @@ def fit(events: Iterable[AnyEvent]) -> Fit:
         )
     drain = _drain([e for e in log if isinstance(e, Drain)], notes)
     return Fit(
-        len(runs), watched, rates, costs, recoveries, drain, _overhead(log, notes), shape, notes
+        runs=len(runs),
+        watched=watched,
+        rates=rates,
+        costs=costs,
+        recoveries=recoveries,
+        drain=drain,
+        overhead=_overhead(log, notes),
+        shape=shape,
+        notes=notes,
     )
 
 

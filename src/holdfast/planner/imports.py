@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ..errors import BadInput
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Import:
     """What is loaded, and from where; sizes in bytes, rates per second, times in seconds.
 

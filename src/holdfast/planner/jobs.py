@@ -61,7 +61,7 @@ class Bin:
     kinds: dict[str, Share]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Analysis:
     """What the log says."""
 

@@ -61,7 +61,7 @@ def _fnv1a32(label: bytes) -> int:
 _HASHES: dict[str, Callable[[bytes], int]] = {"xxh3": xxh3_64, "fnv1a": _fnv1a32}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Takeover:
     """What trials of one setting saw; arrays have an entry per trial.
 
@@ -144,7 +144,7 @@ def simulate(setting: Setting, trials: int, rng: np.random.Generator) -> Takeove
             seen.append((receivers, len(np.unique(heirs)), mean, int(got.max())))
     columns = [np.array(column) for column in zip(*seen, strict=True)]
     return Takeover(
-        setting,
+        setting=setting,
         receivers=columns[0],
         neighbours=columns[1],
         per_receiver=columns[2],

@@ -14,13 +14,13 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from ..errors import BadInput
-from .estimate import Estimate
+from . import Estimate
 
 #: What to do with files that were cached on a lost node.
 POLICIES = ("none", "abort", "redirect", "recache", "two copies")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Training:
     """A job; sizes in bytes, rates in bytes/s, times in seconds.
 

@@ -16,7 +16,7 @@ from .permutation import Ints
 _ENDLESS = 2**62
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Contribution:
     """Blocks for data set `name`; `call` is what all ranks must have in common.
 
@@ -48,7 +48,8 @@ class Contribution:
     @classmethod
     def whole(cls, data: Any, first: int | None, block_bytes: Any, name: Any) -> Contribution:
         """Take blocks of equal size that lie side by side."""
-        given = cls(name, f"submit({name=}, {block_bytes=}, {_where(first)})", first is None)
+        call = f"submit({name=}, {block_bytes=}, {_where(first)})"
+        given = cls(name=name, call=call, consecutive=first is None)
         try:
             as_name(name)
             given.blocks = as_bytes(data)
@@ -70,7 +71,8 @@ class Contribution:
     @classmethod
     def one_by_one(cls, blocks: Iterable[Any], first: int | None, name: Any) -> Contribution:
         """Take blocks of any lengths."""
-        given = cls(name, f"submit_many({name=}, {_where(first)})", first is None)
+        call = f"submit_many({name=}, {_where(first)})"
+        given = cls(name=name, call=call, consecutive=first is None)
         try:
             as_name(name)
             given.start = _start(first)

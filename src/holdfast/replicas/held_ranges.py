@@ -9,8 +9,8 @@ from .._core import crc32c_at
 from .buffers import Buffers
 from .exchange import Group, Parcels, Wire, address_of, grouped
 from .inputs import Bytes
+from .layout import distinct
 from .permutation import Flags, Ints
-from .sets import distinct
 
 Checksums = npt.NDArray[np.uint32]
 

@@ -1,4 +1,4 @@
-"""Blocks, and the ranges that they are grouped in.
+"""Blocks, the ranges that they are grouped in, and sets of either as sorted arrays.
 
 Every rank submits one run of consecutive blocks. A run is cut into ranges of equally many blocks,
 its last range may be shorter; so a range has one submitter, and ranges follow the order of blocks.
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import BadInput
-from .permutation import Ints
+from .permutation import Flags, Ints
 
 
 class Pieces(NamedTuple):
@@ -133,3 +133,22 @@ def joined(first: Ints, count: Ints) -> list[tuple[int, int]]:
     heads = np.append(0, breaks)
     ends = (first + count)[np.append(breaks, len(first)) - 1]
     return list(zip(first[heads].tolist(), (ends - first[heads]).tolist(), strict=True))
+
+
+# numpy's own functions for sets import a large module when they are first used: in the middle of a
+# recovery, that takes longer than everything else.
+
+
+def distinct(*parts: Ints) -> Ints:
+    """Return all values in `parts`, each once, in ascending order."""
+    values = np.sort(np.concatenate([part.ravel() for part in parts]))
+    new = np.ones(len(values), np.bool_)
+    new[1:] = values[1:] != values[:-1]
+    return values[new]
+
+
+def contains(those: Ints, values: Ints) -> Flags:
+    """Tell which of `values` are among `those`, which are in ascending order."""
+    if not len(those):
+        return np.zeros(values.shape, np.bool_)
+    return np.asarray(those[np.minimum(those.searchsorted(values), len(those) - 1)] == values)

@@ -19,8 +19,8 @@ from math import gcd
 
 import numpy as np
 
+from .layout import distinct
 from .permutation import CHUNK, Flags, Ints, Permutation, below, permuted_by_each
-from .sets import distinct
 
 _F, _H, _B = 101, 211, 307  # salts that keep the hash functions apart
 

@@ -12,8 +12,8 @@ from mpi4py import MPI
 from .. import mpi
 from ..errors import HoldfastError
 from .exchange import Wire
+from .layout import contains
 from .permutation import Ints
-from .sets import contains
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Recovery:
     lost: dict[str, list[tuple[int, int]]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Regrouped:
     """Communicators after a failure, and who is where.
 
@@ -89,10 +89,19 @@ def _assign(
     at_work = np.flatnonzero(table[:, 0] >= 0)
     spares = np.flatnonzero(table[:, 0] < 0)
     if not len(spares):
-        return Regrouped(everyone, everyone, table[:, 0], table[:, 1], (), None)
+        return Regrouped(
+            everyone=everyone,
+            comm=everyone,
+            places=table[:, 0],
+            labels=table[:, 1],
+            joined=(),
+            state=None,
+        )
     if not len(at_work):
         nobody = np.empty(0, np.int64)
-        return Regrouped(everyone, None, nobody, nobody, (), None)
+        return Regrouped(
+            everyone=everyone, comm=None, places=nobody, labels=nobody, joined=(), state=None
+        )
     speaker = int(at_work[0])
     said = (taken, describe()) if everyone.rank == speaker else None
     taken, state = wire.gather_objects(said)[speaker]
@@ -105,10 +114,10 @@ def _assign(
     working = working[np.argsort(table[working, 0])]
     joined = tuple(np.flatnonzero(contains(drafted, working)).tolist())
     return Regrouped(
-        everyone,
-        comm if mine >= 0 else None,
-        table[working, 0],
-        table[working, 1],
-        joined,
-        state,
+        everyone=everyone,
+        comm=comm if mine >= 0 else None,
+        places=table[working, 0],
+        labels=table[working, 1],
+        joined=joined,
+        state=state,
     )

@@ -8,10 +8,9 @@ from .buffers import Buffers
 from .exchange import Wire, address_of
 from .held_ranges import HeldRanges, checksums, deliver
 from .inputs import Bytes
-from .layout import joined
+from .layout import contains, distinct, joined
 from .load import Reload, supply
 from .permutation import Flags, Ints
-from .sets import contains, distinct
 from .version import Lengths, Version
 
 

@@ -11,10 +11,9 @@ from .buffers import Buffers
 from .exchange import address_of
 from .held_ranges import HeldRanges
 from .inputs import Bytes
-from .layout import TABULATED, Layout, joined
+from .layout import TABULATED, Layout, contains, distinct, joined
 from .permutation import Flags, Ints
 from .placement import Placement
-from .sets import contains, distinct
 
 _NONE = np.empty(0, np.int64)
 

@@ -18,7 +18,7 @@ from ...launch.agents import new_recipe
 from ...launch.launchers import local
 from ...launch.starter import Started
 from ...session import session as sessions
-from ...session.orders import Orders
+from ...session.node import Orders
 from ..figures import at_most
 from ..measure import interleave
 from ..programs import on_core, two_cores

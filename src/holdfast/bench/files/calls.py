@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from ...errors import HoldfastError
-from ...files.files import OnFailure
+from ...files.policy import OnFailure
 from ..figures import Figure, exactly
 from .readers import MEMORY, Stage
 
@@ -21,7 +21,7 @@ def run() -> list[Figure]:
     """Count those of a program that reads files of another node."""
     name = "system calls of a remote read, recache less abort"
     if shutil.which("strace") is None:
-        return [Figure(name, None, "calls", "0", None, "")]
+        return [Figure(name=name, value=None, unit="calls", target="0", met=None, compared_with="")]
     with Stage(nodes=2) as stage:
         paths = [stage.file(MEMORY, 1, _SIZE) for _ in range(_FILES)]
         stage.warm(MEMORY)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ...files import shim
+from ...files import FilePolicy, shim
 from ...job import local_cluster
 from ...placement.ring import Ring
 from .. import programs
@@ -22,7 +22,7 @@ from ..programs import Pace, Run
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from ...files.files import OnFailure
+    from ...files.policy import OnFailure
 
 #: How long a contestant has the cores in each round.
 TURN_MS = 400
@@ -108,7 +108,7 @@ class Stage:
             file_tier=tier,
         )
         roots = [str(self.roots[tier])]
-        return shim.environment(config, roots, 1, on_failure, "never", os.environ)
+        return shim.environment(config, roots, FilePolicy(on_failure=on_failure), os.environ)
 
     def reader(self, node: int, paths: Sequence[Path], readers: int = 1) -> Run:
         """Return a program of a node that reads files, without the shim."""

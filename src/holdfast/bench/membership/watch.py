@@ -30,7 +30,7 @@ class Watch:
     def view(self, member: Member) -> View:
         """Return the view of one agent."""
         known = msgspec.msgpack.encode(ViewRequest())
-        answer = self._client.call(member.socket, "agent", "view", known, deadline=5.0)
+        answer = self._client.call(member.socket, "membership", "view", known, deadline=5.0)
         return View(msgspec.msgpack.decode(answer, type=ViewReply).entries)
 
     def status(self, member: Member) -> AgentStatus:

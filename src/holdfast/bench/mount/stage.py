@@ -24,7 +24,7 @@ _TIMEOUT = 900.0
 _DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 
-class Sizes(msgspec.Struct, frozen=True):
+class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     """How much is done; the smaller ones show that it works, not how fast."""
 
     rounds: int = 9

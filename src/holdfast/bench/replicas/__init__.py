@@ -162,7 +162,14 @@ def _kmeans(scratch: Path) -> list[Figure]:
     name = "k-means, 500 iterations, 1 of 8 killed: time in Replicas"
     if not program.exists():
         return [
-            Figure(name, None, "%", "at most 5", None, "the whole run; needs examples/kmeans.py")
+            Figure(
+                name=name,
+                value=None,
+                unit="%",
+                target="at most 5",
+                met=None,
+                compared_with="the whole run; needs examples/kmeans.py",
+            )
         ]
     said = _mpiexec(scratch, str(program), "--iterations", "500", "--kill", "3", "--at", "250")
     share = re.search(r"in Replicas ([\d.]+) %", said)

@@ -17,7 +17,7 @@ from ...client.contacts import Contacts
 from ...client.survey import survey
 from ...errors import HoldfastError
 from ...files import Files
-from ...files.files import OnFailure
+from ...files.policy import OnFailure
 from ...job import LocalCluster, local_cluster
 from ...testing.countfs import CountingFS
 

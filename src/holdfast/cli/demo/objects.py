@@ -24,7 +24,7 @@ OBJECTS = 600
 SIZES = (100, 4_000, 100_000, 1_000_000, 4_000_000)
 
 
-class Phase(msgspec.Struct):
+class Phase(msgspec.Struct, kw_only=True):
     """What one phase of the demo saw."""
 
     name: str
@@ -104,7 +104,7 @@ def _story(cluster: LocalCluster, job: Job, show: Show) -> Iterator[Phase]:
 
 
 def _put(name: str, numbers: Sequence[int], job: Job, show: Show) -> Phase:
-    phase = Phase(name)
+    phase = Phase(name=name)
     for number in show.progress.track(numbers, description=name):
         data = content(number)
         with _timed(phase):
@@ -120,7 +120,7 @@ def _get(
     show: Show,
     before: Callable[[int], None] = lambda _number: None,
 ) -> Phase:
-    phase = Phase(name)
+    phase = Phase(name=name)
     for number in show.progress.track(numbers, description=name):
         before(number)
         data = b""

@@ -33,12 +33,12 @@ def copies(
         from .copies_answer import Question, answer
 
         question = Question(
-            parse_count(ranks),
-            optional(parse_count, failures),
-            sorted(set(listed(parse_count, copies, "counts"))),
-            parse_count(together),
-            parse_share(risk),
-            simulate,
-            seed,
+            ranks=parse_count(ranks),
+            failures=optional(parse_count, failures),
+            copies=sorted(set(listed(parse_count, copies, "counts"))),
+            together=parse_count(together),
+            risk=parse_share(risk),
+            trials=simulate,
+            seed=seed,
         )
         show(answer(question), as_json=as_json, plot=plot, explain=explain)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Question:
     """What was asked."""
 
@@ -94,13 +94,13 @@ def answer(question: Question) -> Answer:
         "plans": rows,
     }
     return Answer(
-        "copies",
-        advice,
-        numbers,
-        [made],
-        lambda figure: draw(figure, plans, failures, safe),
-        explain.COPIES,
-        notes,
+        plan="copies",
+        advice=advice,
+        numbers=numbers,
+        tables=[made],
+        draw=lambda figure: draw(figure, plans, failures, safe),
+        explanation=explain.COPIES,
+        notes=notes,
     )
 
 

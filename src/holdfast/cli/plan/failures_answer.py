@@ -44,18 +44,18 @@ def answer(jobs: list[Job], nodes: int | None, edges: list[float] | None) -> Ans
     if rate.count < 10 and rate.count:
         notes.append(f"only {rate.count} node failures were seen: the interval is wide")
     return Answer(
-        "failures",
-        advice,
-        _numbers(found, size),
-        [
+        plan="failures",
+        advice=advice,
+        numbers=_numbers(found, size),
+        tables=[
             _kinds(found),
             _classes("By job size", "nodes", found.by_nodes, lambda value: f"{value:.0f}"),
             _classes("By elapsed time", "elapsed", found.by_elapsed, format_time),
             _weeks(found),
         ],
-        lambda figure: draw(figure, found, size),
-        explain.FAILURES,
-        notes,
+        draw=lambda figure: draw(figure, found, size),
+        explanation=explain.FAILURES,
+        notes=notes,
     )
 
 

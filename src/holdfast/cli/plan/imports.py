@@ -78,10 +78,19 @@ def imports(
         from .imports_answer import answer
 
         job = Import(
-            parse_count(files), parse_size(size), parse_size(large), parse_count(processes),
-            parse_time(start), operations, parse_time(latency), storage_operations,
-            parse_rate(storage_rate), degree, parse_time(hop), parse_rate(network),
-        )  # fmt: skip
+            files=parse_count(files),
+            size=parse_size(size),
+            large=parse_size(large),
+            processes=parse_count(processes),
+            start=parse_time(start),
+            operations=operations,
+            latency=parse_time(latency),
+            storage_operations=storage_operations,
+            storage_rate=parse_rate(storage_rate),
+            degree=degree,
+            hop=parse_time(hop),
+            network=parse_rate(network),
+        )
         counts = sorted(set(listed(parse_count, nodes, "numbers of nodes")))
         show(
             answer(job, counts, optional(measured, measurement)),

@@ -61,13 +61,13 @@ def answer(job: Import, nodes: list[int], measured: tuple[int, float] | None) ->
             f"{job.storage_operations:.3g} calls per second"
         )
     return Answer(
-        "import",
-        advice,
-        numbers,
-        [made],
-        lambda figure: draw(figure, job, rows, measured),
-        explain.IMPORT,
-        notes,
+        plan="import",
+        advice=advice,
+        numbers=numbers,
+        tables=[made],
+        draw=lambda figure: draw(figure, job, rows, measured),
+        explanation=explain.IMPORT,
+        notes=notes,
     )
 
 

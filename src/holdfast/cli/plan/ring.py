@@ -39,13 +39,13 @@ def ring(
         from .ring_answer import Question, answer
 
         question = Question(
-            parse_count(nodes),
-            parse_count(files),
-            sorted(set(listed(parse_count, virtual_nodes, "counts"))),
-            trials,
-            parse_share(slack),
-            labels,
-            label_hash,
-            seed,
+            nodes=parse_count(nodes),
+            files=parse_count(files),
+            virtual_nodes=sorted(set(listed(parse_count, virtual_nodes, "counts"))),
+            trials=trials,
+            slack=parse_share(slack),
+            labels=labels,
+            label_hash=label_hash,
+            seed=seed,
         )
         show(answer(question), as_json=as_json, plot=plot, explain=explain)

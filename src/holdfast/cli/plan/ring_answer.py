@@ -28,7 +28,7 @@ _PAPER_NOTE = (
 _LOOKUPS = 2000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Question:
     """What was asked."""
 
@@ -89,13 +89,13 @@ def answer(question: Question) -> Answer:
         "paper": {str(number): receivers for number, receivers in PAPER.items()},
     }
     return Answer(
-        "ring",
-        advice,
-        numbers,
-        [made],
-        lambda figure: draw(figure, results, best),
-        explain.RING,
-        [_PAPER_NOTE] if question.nodes == 1024 else [],
+        plan="ring",
+        advice=advice,
+        numbers=numbers,
+        tables=[made],
+        draw=lambda figure: draw(figure, results, best),
+        explanation=explain.RING,
+        notes=[_PAPER_NOTE] if question.nodes == 1024 else [],
     )
 
 

@@ -32,7 +32,7 @@ Seed = Annotated[int, typer.Option(help="Seed of the random numbers in simulatio
 _OPTIONAL = ("numpy", "scipy", "matplotlib")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Answer:
     """A plan: advice in a sentence, the numbers behind it, how to draw and to explain them."""
 

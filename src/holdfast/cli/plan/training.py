@@ -83,12 +83,23 @@ def training(
         counts = sorted(set(listed(parse_count, nodes, "numbers of nodes")))
         jobs = [
             Training(
-                count, parse_count(files), parse_size(file_size), epochs, parse_count(batch),
-                parse_time(compute), parse_rate(local), parse_rate(network), parse_rate(shared),
-                parse_time(shared_latency), spread, readers, parse_time(detect),
-                parse_time(resume), parse_time(requeue),
+                nodes=count,
+                files=parse_count(files),
+                file_size=parse_size(file_size),
+                epochs=epochs,
+                batch=parse_count(batch),
+                compute=parse_time(compute),
+                local=parse_rate(local),
+                network=parse_rate(network),
+                shared=parse_rate(shared),
+                shared_latency=parse_time(shared_latency),
+                spread=spread,
+                readers=readers,
+                detect=parse_time(detect),
+                resume=parse_time(resume),
+                requeue=parse_time(requeue),
             )
             for count in counts
-        ]  # fmt: skip
+        ]
         question = Question(jobs, failures, optional(positions, failure_times), runs, seed)
         show(answer(question), as_json=as_json, plot=plot, explain=explain)

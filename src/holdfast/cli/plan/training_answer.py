@@ -67,12 +67,12 @@ def answer(question: Question) -> Answer:
     for row in rows:
         per_epoch.add_row(str(row["nodes"]), *(format_time(t) for t in row["epoch_s"].values()))
     return Answer(
-        "training",
-        advice,
-        {"failures": count, "policy": best, "runs": question.runs, "nodes": rows},
-        [made, per_epoch],
-        lambda figure: draw(figure, rows, best),
-        explain.TRAINING,
+        plan="training",
+        advice=advice,
+        numbers={"failures": count, "policy": best, "runs": question.runs, "nodes": rows},
+        tables=[made, per_epoch],
+        draw=lambda figure: draw(figure, rows, best),
+        explanation=explain.TRAINING,
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import NamedTuple
 
-from .attempt import fails_with, mean_time, survives, until_success
+from .failure_times import fails_with, mean_time, survives, until_success
 from .system import Outcome, Schedule, System, check_drain
 
 

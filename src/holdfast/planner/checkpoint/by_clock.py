@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import BadInput
-from ..estimate import Estimate
+from .. import Estimate
 from .failure_times import FailureTimes
 from .system import Schedule, System
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Job:
     """Progress in segments; None where there is no such copy or no drain."""
 

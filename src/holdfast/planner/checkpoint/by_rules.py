@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ..estimate import Estimate
+from .. import Estimate
 from .failure_times import FailureTimes
 from .system import Schedule, System, check_drain, level_of
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csc_matrix
 from scipy.sparse.linalg import splu
 
-from .attempt import NEVER, fails_with, mean_time, survives
+from .failure_times import NEVER, fails_with, mean_time, survives
 from .system import Outcome, Schedule, System, check_drain, level_of
 
 

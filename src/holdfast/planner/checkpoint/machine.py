@@ -16,7 +16,7 @@ from .system import Outcome, System
 _SEARCH = 1e5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Machine:
     """A job of `nodes` with a local and a shared tier; sizes in bytes, rates in bytes/s.
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from .attempt import NEVER, until_success
+from .failure_times import NEVER, until_success
 from .system import Outcome, Schedule, System, check_drain
 
 Array: TypeAlias = npt.NDArray[np.float64]

@@ -81,13 +81,13 @@ def answer(question: Question) -> Answer:
             numbers[key] = value
             tables.append(shown)
     return Answer(
-        "checkpoint",
-        advice(system, chosen, best, judged=given is not None),
-        numbers,
-        tables,
-        lambda figure: draw(figure, system, chosen, rules),
-        explain.CHECKPOINT,
-        notes,
+        plan="checkpoint",
+        advice=advice(system, chosen, best, judged=given is not None),
+        numbers=numbers,
+        tables=tables,
+        draw=lambda figure: draw(figure, system, chosen, rules),
+        explanation=explain.CHECKPOINT,
+        notes=notes,
     )
 
 

@@ -126,10 +126,27 @@ def checkpoint(
 ) -> None:
     """Say how often to checkpoint, to which level, and how much of the time is then useful."""
     options = Options(
-        nodes, checkpoint, local, shared, mtbf, node_mtbf, shared_failures, local_cost,
-        local_recovery, shared_cost, shared_recovery, local_rate, shared_rate,
-        tuple(level or ()), events, drain, overhead, overhead_slope, staging_nodes, restart,
-    )  # fmt: skip
+        nodes=nodes,
+        checkpoint=checkpoint,
+        local=local,
+        shared=shared,
+        mtbf=mtbf,
+        node_mtbf=node_mtbf,
+        shared_failures=shared_failures,
+        local_cost=local_cost,
+        local_recovery=local_recovery,
+        shared_cost=shared_cost,
+        shared_recovery=shared_recovery,
+        local_rate=local_rate,
+        shared_rate=shared_rate,
+        level=tuple(level or ()),
+        events=events,
+        drain=drain,
+        overhead=overhead,
+        overhead_slope=overhead_slope,
+        staging_nodes=staging_nodes,
+        restart=restart,
+    )
     with numeric():
         from .answer import answer
         from .question import Question

@@ -17,7 +17,7 @@ from .question import Question
 from .text import percent, rate
 
 if TYPE_CHECKING:
-    from ....planner.estimate import Estimate
+    from ....planner import Estimate
 
 #: How the top level is written -> whether that is asynchronous.
 MODES = {"sync": False, "async": True}

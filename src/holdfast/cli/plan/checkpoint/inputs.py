@@ -24,7 +24,7 @@ _COSTS = (
 DEFAULT_SHARED_FAILURES = 0.0625
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Options:
     """What the user typed about the machine, as text."""
 
@@ -153,13 +153,13 @@ def _from_sizes(options: Options) -> Inputs:
     else:
         share = parse_share(options.shared_failures)
     machine = Machine(
-        nodes,
-        parse_size(options.text("checkpoint")),
-        parse_rate(options.text("local")),
-        shared,
-        ((1 - share) / between, share / between),
-        _overhead(options, shared),
-        parse_time(options.restart or "0"),
+        nodes=nodes,
+        checkpoint=parse_size(options.text("checkpoint")),
+        local=parse_rate(options.text("local")),
+        shared=shared,
+        rates=((1 - share) / between, share / between),
+        overhead=_overhead(options, shared),
+        restart=parse_time(options.restart or "0"),
     )
     return Inputs(machine.system(), machine=machine, notes=tuple(notes))
 

@@ -9,7 +9,7 @@ from ....planner.checkpoint.system import Schedule
 from .inputs import Inputs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Question:
     """What was asked: inputs, a schedule to judge instead of the best one, and extras."""
 
