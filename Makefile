@@ -22,6 +22,7 @@ check: $(VENV)/.test-deps $(VENV)/.built
 	$(BIN)/ruff check .
 	scripts/clang-format $(BIN)/clang-format --dry-run --Werror
 	$(BIN)/mypy
+	scripts/thread-safety build/thread-safety
 
 # Each native build has its own directory, so that a second run compiles nothing.
 native-test: $(VENV)/.test-deps

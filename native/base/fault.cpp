@@ -2,8 +2,9 @@
 
 #include <array>
 #include <csignal>
-#include <mutex>
 #include <string>
+
+#include "base/mutex.hpp"
 
 namespace holdfast::fault {
 
@@ -11,15 +12,16 @@ std::atomic<int> armed{0};
 
 namespace {
 
-constexpr std::array<std::string_view, kStages> kNames = {
-    "put", "chain", "get", "pull", "restore", "trim", "drop", "fill", "fetch", "evict"};
+constexpr std::array<std::string_view, kStages> kNames = {"put",     "chain", "get",  "pull",
+                                                          "restore", "trim",  "drop", "fill",
+                                                          "fetch",   "evict", "hand", "seal"};
 
 struct Fault {
     int signal = 0;
     std::uint64_t left = 0;  // passes until it goes off; 0: not armed
 };
 
-std::mutex mutex;
+Mutex mutex;
 std::array<Fault, kStages> faults;
 
 }  // namespace
@@ -27,7 +29,7 @@ std::array<Fault, kStages> faults;
 void pass(Stage stage) {
     int signal = 0;
     {
-        std::lock_guard lock(mutex);
+        Lock lock(mutex);
         Fault& fault = faults[static_cast<std::size_t>(stage)];
         if (fault.left == 0 || --fault.left > 0) return;
         --armed;
@@ -55,7 +57,7 @@ Status arm(std::string_view stage, std::string_view action, std::uint64_t after)
                                           "'; the actions are kill, stop and nothing");
     if (signal != 0 && after == 0)
         return Status(Code::BadInput, "a fault strikes at pass 1 or later");
-    std::lock_guard lock(mutex);
+    Lock lock(mutex);
     Fault& fault = faults[static_cast<std::size_t>(*found)];
     armed += (signal != 0) - (fault.left != 0);
     fault = {signal, signal == 0 ? 0 : after};

@@ -24,8 +24,10 @@ enum class Stage : std::uint8_t {
     Fill,     // a piece of a file has come from the shared file system and is not stored
     Fetch,    // a piece of a file has come from its owner, for a program of this node
     Evict,    // a copy has left the index and its file is not yet removed
+    Hand,     // files for a program are made and not yet handed to it
+    Seal,     // nobody can write an object any more; it is neither passed on nor committed
 };
-constexpr std::size_t kStages = 10;
+constexpr std::size_t kStages = 12;
 
 namespace fault {
 

@@ -7,7 +7,8 @@
 #include <cstdio>
 #include <ctime>
 #include <map>
-#include <mutex>
+
+#include "base/mutex.hpp"
 
 namespace holdfast {
 namespace {
@@ -54,7 +55,7 @@ std::string printable(std::string_view text) {
 }
 
 void log_line(std::string_view level, std::string_view text) {
-    static std::mutex mutex;
+    static Mutex mutex;
     static std::map<std::string, Kind, std::less<>> kinds;
     std::timespec now{};
     ::clock_gettime(CLOCK_REALTIME, &now);
@@ -63,7 +64,7 @@ void log_line(std::string_view level, std::string_view text) {
     char stamp[32];
     std::strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%SZ ", &parts);
 
-    std::lock_guard lock(mutex);
+    Lock lock(mutex);
     auto found = kinds.find(kind_of(text));
     if (found == kinds.end())
         found =

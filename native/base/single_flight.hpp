@@ -9,17 +9,16 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <variant>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 
 namespace holdfast {
 
@@ -27,7 +26,7 @@ namespace holdfast {
 template <typename Key, typename Value, typename Shared = std::monostate>
 class SingleFlight {
     struct Flight {
-        std::condition_variable changed;
+        Condition changed;
         std::size_t joined = 0;
         bool open = true;            // it can be joined
         bool over = false;           // there is a value, or there will be none
@@ -83,7 +82,7 @@ class SingleFlight {
 
     // Joins the flight under way, or leads a new one.
     Ticket board(const Key& key) {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         auto& flight = flights_[key];
         bool leads = !flight;
         if (leads) {
@@ -107,7 +106,7 @@ class SingleFlight {
 
     // Who comes from now on does not join the flight under way: what it brings is out of date.
     void forget(const Key& key) {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         if (auto found = flights_.find(key); found != flights_.end()) {
             found->second->open = false;
             flights_.erase(found);
@@ -119,41 +118,40 @@ class SingleFlight {
 
   private:
     bool close(const Key& key, Flight& flight) {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         remove(key, flight);
         return flight.joined > 0;
     }
     void end(const Key& key, Flight& flight) {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         remove(key, flight);
         flight.over = true;
         flight.changed.notify_all();
     }
     const Value& give(Flight& flight, Value value) {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         flight.value.emplace(std::move(value));
         flight.over = true;
         flight.changed.notify_all();
         return *flight.value;
     }
     bool is_open(const Flight& flight) {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         return flight.open;
     }
     bool wait(Flight& flight, std::optional<Duration> time) {
-        std::unique_lock lock(mutex_);
+        Lock lock(mutex_);
         auto over = [&] { return flight.over; };
         if (time) return flight.changed.wait_for(lock, *time, over);
         flight.changed.wait(lock, over);
         return true;
     }
-    // With the lock held.
-    void remove(const Key& key, Flight& flight) {
+    void remove(const Key& key, Flight& flight) REQUIRES(mutex_) {
         if (std::exchange(flight.open, false)) flights_.erase(key);
     }
 
-    std::mutex mutex_;
-    std::map<Key, std::shared_ptr<Flight>> flights_;
+    Mutex mutex_;
+    std::map<Key, std::shared_ptr<Flight>> flights_ GUARDED_BY(mutex_);
     std::atomic<std::uint64_t> joined_{0};
 };
 

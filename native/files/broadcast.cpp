@@ -24,7 +24,7 @@ Broadcast::~Broadcast() {
 void Broadcast::stop() {
     std::list<Run> ending;
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         for (Run& run : runs_) run.stopping = true;
         ending.swap(runs_);
         wake_.notify_all();
@@ -38,7 +38,7 @@ void Broadcast::start(TreeOrder top) {
     top.kind = TreeOrder::Kind::Listing;
     std::list<Run> ended;  // their threads have nothing left to do
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         for (auto run = runs_.begin(); run != runs_.end();) {
             auto one = run++;
             one->stopping = true;
@@ -65,13 +65,13 @@ void Broadcast::tell() {
 }
 
 Broadcast::Progress Broadcast::progress() {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     told_ = false;
     return runs_.empty() ? Progress() : runs_.back().progress;
 }
 
 void Broadcast::work(Run& run) {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     for (;;) {
         wake_.wait(lock,
                    [&] { return run.stopping || !run.waiting.empty() || run.under_way == 0; });
@@ -95,7 +95,7 @@ void Broadcast::done(Run& run, const TreeOrder& order, const Result<Document>& d
     auto listing = order.kind == TreeOrder::Kind::Listing && document.ok()
                        ? read_listing(document->file->get(), document->size)
                        : Result<Listing>(Status(Code::NotCached, "no listing"));
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     Progress& progress = run.progress;
     tell();
     if (order.kind == TreeOrder::Kind::File) {

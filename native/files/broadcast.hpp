@@ -5,15 +5,14 @@
 // with it.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <list>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "files/messages.hpp"
 #include "files/tree.hpp"
 
@@ -54,15 +53,15 @@ class Broadcast {
         std::vector<std::thread> threads = {};
     };
     void work(Run& run);
-    void tell();  // with the lock
+    void tell() REQUIRES(mutex_);
     void done(Run& run, const TreeOrder& order, const Result<Document>& document);
 
     Tree& tree_;
     std::function<void()> progressed_;
-    std::mutex mutex_;
-    bool told_ = false;
-    std::condition_variable wake_;
-    std::list<Run> runs_;  // the last one counts, those before it are ending
+    Mutex mutex_;
+    bool told_ GUARDED_BY(mutex_) = false;
+    Condition wake_;
+    std::list<Run> runs_ GUARDED_BY(mutex_);  // the last one counts, those before it are ending
 };
 
 }  // namespace holdfast

@@ -3,7 +3,7 @@
 namespace holdfast {
 
 std::optional<Catalog::Known> Catalog::find(const std::string& path) const {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     auto entry = entries_.find(path);
     if (entry == entries_.end() || entry->second.learnt < distrusted_) return std::nullopt;
     auto& [known, learnt] = entry->second;
@@ -12,13 +12,13 @@ std::optional<Catalog::Known> Catalog::find(const std::string& path) const {
 }
 
 std::uint64_t Catalog::epoch() const {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return epoch_;
 }
 
 void Catalog::learn(const std::string& path, const Attributes& attributes, std::uint64_t epoch,
                     BootTime looked, std::uint32_t listing_crc) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     if (epoch != epoch_) return;
     auto [entry, added] =
         entries_.try_emplace(path, Entry{{attributes, looked, listing_crc}, epoch_});
@@ -36,7 +36,7 @@ void Catalog::make_room() {
 }
 
 void Catalog::watch(std::function<void()> watch) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     watch_ = std::move(watch);
 }
 
@@ -46,17 +46,17 @@ std::uint64_t Catalog::tick() {
 }
 
 void Catalog::advance() {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     tick();
 }
 
 void Catalog::distrust_links() {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     links_distrusted_ = tick();
 }
 
 std::size_t Catalog::refresh(const std::string& prefix) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     tick();
     std::size_t forgotten = entries_.erase(prefix);
     std::string below = prefix.ends_with('/') ? prefix : prefix + "/";
@@ -67,13 +67,13 @@ std::size_t Catalog::refresh(const std::string& prefix) {
 }
 
 void Catalog::forget(const std::string& path) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     tick();
     entries_.erase(path);
 }
 
 void Catalog::distrust() {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     distrusted_ = tick();
 }
 

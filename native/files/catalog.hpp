@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "files/messages.hpp"
 
 namespace holdfast {
@@ -50,17 +50,19 @@ class Catalog {
         Known known;
         std::uint64_t learnt;
     };
-    void make_room();
-    std::uint64_t tick();
+    void make_room() REQUIRES(mutex_);
+    std::uint64_t tick() REQUIRES(mutex_);
 
     const std::size_t most_;
-    mutable std::mutex mutex_;
-    std::map<std::string, Entry> entries_;
-    std::string hand_;  // the last that had to make room; the next one after it is next
+    mutable Mutex mutex_;
+    std::map<std::string, Entry> entries_ GUARDED_BY(mutex_);
+    // The last that had to make room; the next one after it is next.
+    std::string hand_ GUARDED_BY(mutex_);
     // Grows with each refresh; entries from before the last distrust() are not believed, those that
     // are not direct also not from before the last distrust_links().
-    std::uint64_t epoch_ = 0, distrusted_ = 0, links_distrusted_ = 0;
-    std::function<void()> watch_;
+    std::uint64_t epoch_ GUARDED_BY(mutex_) = 0;
+    std::uint64_t distrusted_ GUARDED_BY(mutex_) = 0, links_distrusted_ GUARDED_BY(mutex_) = 0;
+    std::function<void()> watch_ GUARDED_BY(mutex_);
 };
 
 }  // namespace holdfast

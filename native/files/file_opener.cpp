@@ -34,7 +34,7 @@ Status not_cached(const std::string& path, const std::string& why) {
 }  // namespace
 
 void FileOpener::set(const TrustSettings& settings) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     trust_.set(settings);
 }
 
@@ -110,7 +110,7 @@ Answer FileOpener::pass(const FileOrder& order, Result<Passed> passed) {
                                          passed->part.value_or(Range{0, passed->attributes.size})}
                                    .encode()
                              : passed->attributes.encode();
-    answer.descriptor = std::move(passed->descriptor);
+    answer.descriptors.push_back(std::move(passed->descriptor));
     return answer;
 }
 
@@ -119,29 +119,30 @@ Answer FileOpener::pass(const FileOrder& order, Result<Passed> passed) {
 Outcome FileOpener::invalidate(const Request& request) {
     auto message = InvalidateMessage::decode(request.meta);
     if (!message.ok()) return Answer(message.take_status());
-    if (!message->key.empty())
-        return Blocking{lane::kDisk, [this, key = message->key](Body&) -> Answer {
+    if (!message->notice.empty())
+        return Blocking{lane::kDisk, [this, notice = message->notice](Body&) -> Answer {
                             Answer answer;
-                            answer.meta = files_.hear_invalidation(key);
+                            answer.meta = files_.hear_invalidation(notice);
                             return answer;
                         }};
     return Blocking{lane::kInvalidate, [this, path = message->path](Body& body) -> Answer {
-                        auto keys = files_.invalidate(path);
-                        for (int i = 0; i < kMostRounds && !keys.empty(); ++i) {
+                        auto notices = files_.invalidate(path);
+                        for (int i = 0; i < kMostRounds && !notices.empty(); ++i) {
                             std::vector<std::string> again;
-                            for (auto& key : keys) tell_all(path, key, body.deadline(), again);
-                            store_.bury(again);
-                            keys = std::move(again);
+                            for (auto& notice : notices)
+                                tell_all(path, notice, body.deadline(), again);
+                            files_.learn(again);
+                            notices = std::move(again);
                         }
                         return {};
                     }};
 }
 
-// Those who do not hear it now hear of it when they compare what was dropped. Until then their
-// programs may open copies by name, as long as they believe that their agent lives. Those who know
-// of a refresh that we have not heard of say which key invalidates the path there instead: all are
-// to know that one, since the key that we made counts for nothing beside the refresh.
-void FileOpener::tell_all(const std::string& path, const std::string& key, Duration deadline,
+// Those who do not hear it now hear of it when they compare notices. Until then their programs may
+// open copies by name, as long as they believe that their agent lives. Those who know of a refresh
+// that we have not heard of say which notice invalidates the path there instead: all are to know
+// that one, since the one that we made counts for nothing beside the refresh.
+void FileOpener::tell_all(const std::string& path, const std::string& notice, Duration deadline,
                           std::vector<std::string>& again) {
     PlacementPtr placement = placement_.get();
     if (!placement) return;
@@ -149,7 +150,7 @@ void FileOpener::tell_all(const std::string& path, const std::string& key, Durat
     TimePoint end =
         Clock::now() + std::max(deadline * 3 / 4 - AttributeTable::kFresh, deadline / 4);
     const std::size_t count = placement->numbers.size();
-    const std::string meta = InvalidateMessage{"", key}.encode();
+    const std::string meta = InvalidateMessage{"", notice}.encode();
     std::atomic<std::size_t> next{0};
     std::atomic<bool> all{true};
     auto tell = [&] {
@@ -158,7 +159,7 @@ void FileOpener::tell_all(const std::string& path, const std::string& key, Durat
             if (member == placement_.self()) continue;
             Duration wait;
             {
-                std::lock_guard lock(mutex_);
+                Lock lock(mutex_);
                 wait = std::min<Duration>(trust_.deadline(member), end - Clock::now());
             }
             if (wait <= Duration::zero()) {
@@ -170,7 +171,7 @@ void FileOpener::tell_all(const std::string& path, const std::string& key, Durat
                 peers_.ask(placement->addresses[node], {.op = Op::Invalidate, .meta = meta}, wait);
             waiting.ended(told);
             if (told.ok()) {
-                std::lock_guard lock(mutex_);
+                Lock lock(mutex_);
                 if (!told->meta().empty()) again.push_back(told->meta());
                 continue;
             }
@@ -281,12 +282,12 @@ Result<Passed> FileOpener::join(const FileOrder& order, Duration deadline) {
 }
 
 void FileOpener::Fetch::fills(std::shared_ptr<Growing> growing) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     growing_ = std::move(growing);
 }
 
 std::uint64_t FileOpener::Fetch::bytes() const {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return received_ + (growing_ ? growing_->progress().bytes : 0);
 }
 
@@ -336,7 +337,7 @@ Result<Passed> FileOpener::find(const FileOrder& order, Duration deadline, Fetch
 }
 
 std::optional<FileOpener::Owner> FileOpener::next(OwnerWalk& walk) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     auto node = walk.next(trust_, Clock::now());
     if (!node) return std::nullopt;
     std::uint64_t member = walk.placement().numbers[*node];
@@ -407,14 +408,14 @@ Result<Passed> FileOpener::receive(const Owner& owner, const FileOrder& order, D
 }
 
 void FileOpener::answered(std::uint64_t member, Duration first_byte) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     trust_.answered(member, first_byte);
 }
 
 void FileOpener::failed(std::uint64_t member, const std::string& path, const Status& status) {
     ++counters_.failures;
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         trust_.failed(member, status.code() == Code::DeadlineMissed, Clock::now());
     }
     events_.push(event::Doubted{member, path, status});

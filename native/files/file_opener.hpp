@@ -12,12 +12,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "base/clock.hpp"
 #include "base/fd.hpp"
+#include "base/mutex.hpp"
 #include "base/single_flight.hpp"
 #include "base/status.hpp"
 #include "files/files.hpp"
@@ -85,8 +85,8 @@ class FileOpener {
 
       private:
         std::atomic<std::uint64_t> received_{0};
-        mutable std::mutex mutex_;
-        std::shared_ptr<Growing> growing_;
+        mutable Mutex mutex_;
+        std::shared_ptr<Growing> growing_ GUARDED_BY(mutex_);
     };
     struct Owner {
         std::uint64_t member;
@@ -108,7 +108,7 @@ class FileOpener {
     Result<Passed> fetch(const Owner& owner, const FileOrder& order, Duration left, Fetch& own);
     Result<Passed> receive(const Owner& owner, const FileOrder& order, Duration wait, Fetch& own,
                            bool& began);
-    void tell_all(const std::string& path, const std::string& key, Duration deadline,
+    void tell_all(const std::string& path, const std::string& notice, Duration deadline,
                   std::vector<std::string>& again);
     void answered(std::uint64_t member, Duration first_byte);
     void failed(std::uint64_t member, const std::string& path, const Status& status);
@@ -122,8 +122,8 @@ class FileOpener {
     std::unique_ptr<AttributeTable> table_;
     OpenCounters counters_;
 
-    std::mutex mutex_;
-    Trust trust_;
+    Mutex mutex_;
+    Trust trust_ GUARDED_BY(mutex_);
     // One file may go to all who ask for it at once: nobody ever writes to it again. Each opens it
     // for itself, since those who share an open file share its offset.
     SingleFlight<std::string, Result<Passed>, Fetch> fetches_;

@@ -23,13 +23,13 @@ constexpr auto kSeldom = std::chrono::seconds(60);
 }  // namespace
 
 Growing::Progress Fill::progress() const {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return progress_;
 }
 
 void Fill::wake_beyond(std::uint64_t bytes, std::function<void()> wake) {
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         if (progress_.bytes <= bytes && !progress_.ended) {
             waiters_.push_back({bytes, std::move(wake)});
             return;
@@ -44,7 +44,7 @@ Result<std::uint32_t> Fill::wait_for(const Range& range, Duration deadline) {
     wake_beyond(end - 1, [there] { there->set_value(); });
     if (there->get_future().wait_for(deadline) != std::future_status::ready)
         return Status(Code::NotCached, "this part has not arrived yet");
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     if (progress_.bytes < end || progress_.failed)
         return Status(Code::NotCached, "it changed while it was read, or reading it failed");
     return crc_of(chunks_, file_.size, range);
@@ -108,7 +108,7 @@ Growing::Progress Fill::run(const Source& source) {
 void Fill::advance(std::uint64_t bytes) {
     std::vector<Waiter> ready;
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         progress_.bytes = bytes;
         const auto& chunks = writer_->chunks();
         std::size_t whole = bytes == file_.size ? chunks.size() : bytes / kChunk;
@@ -129,7 +129,7 @@ void Fill::close() {
 void Fill::end(Progress last) {
     std::vector<Waiter> ready;
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         last.bytes = progress_.bytes;
         last.ended = true;
         progress_ = last;
@@ -192,7 +192,7 @@ class Fills::Run {
 
 bool Fills::is_due(const std::string& key) {
     auto now = Clock::now();
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     std::erase_if(seldom_, [&](const auto& entry) { return entry.second < now - kSeldom; });
     return seldom_.emplace(key, now).second;
 }

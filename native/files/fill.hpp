@@ -6,12 +6,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "base/single_flight.hpp"
 #include "files/messages.hpp"
 #include "files/resolve.hpp"
@@ -57,14 +57,14 @@ class Fill : public Growing {
     std::optional<Writer> writer_;
     FileSlice file_;  // set before it is open, constant from then on
 
-    mutable std::mutex mutex_;
-    Progress progress_;
-    std::vector<std::uint32_t> chunks_;  // as in Object, of those that are whole
+    mutable Mutex mutex_;
+    Progress progress_ GUARDED_BY(mutex_);
+    std::vector<std::uint32_t> chunks_ GUARDED_BY(mutex_);  // as in Object, of those that are whole
     struct Waiter {
         std::uint64_t bytes;
         std::function<void()> wake;
     };
-    std::vector<Waiter> waiters_;
+    std::vector<Waiter> waiters_ GUARDED_BY(mutex_);
 };
 
 // The checksum of a range that begins with a chunk and ends with one, or with the file.
@@ -103,8 +103,8 @@ class Fills {
     Pool& pool_;
     const std::size_t lane_;
     Flights flights_;
-    std::mutex mutex_;
-    std::map<std::string, TimePoint> seldom_;  // when those were last read
+    Mutex mutex_;
+    std::map<std::string, TimePoint> seldom_ GUARDED_BY(mutex_);  // when those were last read
     Counters counters_;
 };
 

@@ -118,7 +118,7 @@ Result<Head::SourcePtr> Head::source(const TreeOrder& order, Duration deadline) 
 Result<Head::SourcePtr> Head::source_here(const std::string& name, const TreeOrder& order) {
     auto named = [&](const auto& entry) { return entry.first == name; };
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         auto found = std::ranges::find_if(sources_, named);
         if (found != sources_.end() && found->second->epoch == files_.tree_catalog().epoch() &&
             BootClock::now() - found->second->looked < ttl_.load()) {
@@ -128,7 +128,7 @@ Result<Head::SourcePtr> Head::source_here(const std::string& name, const TreeOrd
     }
     auto made = open_source(order);
     if (!made.ok()) return made;
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     std::erase_if(sources_, named);
     sources_.emplace_front(name, *made);
     if (sources_.size() > kMostSources) sources_.pop_back();
@@ -179,7 +179,7 @@ Result<Document> Head::part(const TreeOrder& order, Duration deadline) {
     struct stat now{};
     if (::fstat(from.file.get(), &now) != 0 ||
         Attributes::of(now).identity() != from.attributes.identity()) {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         std::erase_if(sources_, [&](const auto& entry) { return entry.first == name; });
         return Status(Code::NotCached, order.path + " changed while it was read");
     }

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "base/mutex.hpp"
 #include "base/single_flight.hpp"
 #include "files/document.hpp"
 #include "files/files.hpp"
@@ -64,8 +64,8 @@ class Head {
     Counters counters_;
     SingleFlight<std::string, Result<Document>> reads_;
     SingleFlight<std::string, Result<SourcePtr>> opens_;
-    std::mutex mutex_;
-    Sources sources_;  // the one used last in front
+    Mutex mutex_;
+    Sources sources_ GUARDED_BY(mutex_);  // the one used last in front
 };
 
 }  // namespace holdfast

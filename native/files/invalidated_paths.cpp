@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::string_view kInvalidated = "left", kReturned = "back";
 
-// Goes from a path to those above it, until `look` has seen enough.
+// Goes from a path to those above it, until `look`, which wants the lock, has seen enough.
 template <typename Look>
-void climb(std::string path, Look look) {
+void climb(std::string path, Look look) NOT_CHECKED {
     while (!look(path)) {
         auto slash = path.rfind('/');
         if (slash == std::string::npos || path == "/") return;
@@ -23,29 +23,29 @@ void climb(std::string path, Look look) {
 
 }  // namespace
 
-std::string InvalidatedPaths::Saying::key(const std::string& path) const {
-    return file_prefix(path) + std::string(invalidates ? kInvalidated : kReturned) +
+std::string InvalidatedPaths::Saying::notice(const std::string& path) const {
+    return path + '\0' + std::string(invalidates ? kInvalidated : kReturned) +
            MetaWriter().number(number).number(inode).take();
 }
 
-std::optional<InvalidatedPaths::Keyed> InvalidatedPaths::decode(const std::string& key) {
-    constexpr std::size_t kWhat = 4, kNumbers = 16, kPrefix = sizeof kFilePrefix - 1;
-    auto end = key.find('\0');
-    if (!key.starts_with(kFilePrefix) || end == std::string::npos) return std::nullopt;
-    std::string_view rest = std::string_view(key).substr(end + 1);
+std::optional<InvalidatedPaths::Decoded> InvalidatedPaths::decode(const std::string& notice) {
+    constexpr std::size_t kWhat = 4, kNumbers = 16;
+    auto end = notice.find('\0');
+    if (end == std::string::npos) return std::nullopt;
+    std::string_view rest = std::string_view(notice).substr(end + 1);
     if (rest.size() != kWhat + kNumbers) return std::nullopt;
     bool invalidates = rest.starts_with(kInvalidated);
     if (!invalidates && !rest.starts_with(kReturned)) return std::nullopt;
     MetaReader reader(rest.substr(kWhat));
     auto number = reader.number<std::uint64_t>(), inode = reader.number<std::uint64_t>();
-    return Keyed{key.substr(kPrefix, end - kPrefix), {invalidates, number, inode}};
+    return Decoded{notice.substr(0, end), {invalidates, number, inode}};
 }
 
 // ---- what is out -----------------------------------------------------------------------------
 
 InvalidatedPaths::Greatest InvalidatedPaths::about(std::string path) const {
     Greatest all;
-    climb(std::move(path), [&](const std::string& one) {
+    climb(std::move(path), [&](const std::string& one) REQUIRES(mutex_) {
         if (auto found = said_.find(one); found != said_.end()) {
             all.invalidated = std::max(all.invalidated, found->second.invalidated);
             all.returned = std::max(all.returned, found->second.returned);
@@ -61,94 +61,95 @@ bool InvalidatedPaths::out(const std::string& path) const {
 }
 
 bool InvalidatedPaths::empty() const {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return said_.empty();
 }
 
 bool InvalidatedPaths::contains(const std::string& path) const {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return !said_.empty() && out(path);
 }
 
 bool InvalidatedPaths::contains(std::uint64_t inode) const {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     auto found = inodes_.find(inode);
     return found != inodes_.end() &&
-           std::ranges::any_of(found->second, [&](const std::string& path) { return out(path); });
+           std::ranges::any_of(found->second,
+                               [&](const std::string& path) REQUIRES(mutex_) { return out(path); });
 }
 
 bool InvalidatedPaths::touches(const std::string& directory) const {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     auto found = within_.find(directory);
     return found != within_.end() &&
            std::ranges::any_of(found->second.paths,
-                               [&](const std::string& path) { return out(path); });
+                               [&](const std::string& path) REQUIRES(mutex_) { return out(path); });
 }
 
 std::optional<InvalidatedPaths::Cover> InvalidatedPaths::cover(const std::string& path) const {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     if (said_.empty() || !out(path)) return std::nullopt;
     std::uint64_t number = about(path).invalidated;
     std::optional<Cover> found;
-    climb(path, [&](const std::string& one) {
+    climb(path, [&](const std::string& one) REQUIRES(mutex_) {
         auto said = said_.find(one);
         if (said == said_.end() || said->second.invalidated != number) return false;
         // The last of those that invalidate has that number, and is of a way if any is.
-        found = Cover{one, said->second.all.rbegin()->key(one)};
+        found = Cover{one, said->second.all.rbegin()->notice(one)};
         return true;
     });
     return found;
 }
 
 bool InvalidatedPaths::crowded(const std::string& directory) const {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     auto found = within_.find(directory);
     return found != within_.end() && found->second.sayings >= kMostWithin;
 }
 
-// ---- keys ------------------------------------------------------------------------------------
+// ---- notices ---------------------------------------------------------------------------------
 
 std::string InvalidatedPaths::invalidation(const std::string& path, std::uint64_t inode) const {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     auto own = said_.find(path);
     bool same = own != said_.end() && own->second.invalidated != 0 &&
                 own->second.invalidated >= about(path).returned;
-    return Saying{true, same ? own->second.invalidated : last_ + 1, inode}.key(path);
+    return Saying{true, same ? own->second.invalidated : last_ + 1, inode}.notice(path);
 }
 
 std::string InvalidatedPaths::readmission(const std::string& path) const {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     std::string below = path.ends_with('/') ? path : path + "/";
     bool any = out(path);
     for (auto& [one, said] : said_) any = any || (one.starts_with(below) && out(one));
-    return any ? Saying{false, last_ + 1, 0}.key(path) : std::string();
+    return any ? Saying{false, last_ + 1, 0}.notice(path) : std::string();
 }
 
-std::string InvalidatedPaths::repeated(const std::string& key) const {
-    auto said = decode(key);
+std::string InvalidatedPaths::repeated(const std::string& notice) const {
+    auto said = decode(notice);
     if (!said || !said->saying.invalidates) return {};
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         if (out(said->path)) return {};
     }
     return invalidation(said->path, said->saying.inode);
 }
 
-InvalidatedPaths::Learnt InvalidatedPaths::learn(const std::string& key) {
-    auto heard = decode(key);
-    if (!heard) return {};
+InvalidatedPaths::Learnt InvalidatedPaths::learn(const std::string& notice) {
+    auto heard = decode(notice);
+    if (!heard) return {.forgotten = {notice}};
     auto& [path, saying] = *heard;
     Learnt learnt;
     learnt.news = !saying.invalidates    ? News::Returned
                   : saying.inode == kWay ? News::WayInvalidated
                                          : News::Invalidated;
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     last_ = std::max(last_, saying.number);
     if (covered(path, saying)) {
         // Who invalidated it did not know that it had returned. What was seen since that return
         // may be what was there before the change.
         if (about(path).returned > saying.number) learnt.news = News::Returned;
-        learnt.forgotten.push_back(key);
+        learnt.forgotten.push_back(notice);
         return learnt;
     }
     learnt.forgotten = forget_below(path, saying);
@@ -163,7 +164,7 @@ InvalidatedPaths::Learnt InvalidatedPaths::learn(const std::string& key) {
     return learnt;
 }
 
-// ---- keys that are forgotten -----------------------------------------------------------------
+// ---- notices that are forgotten --------------------------------------------------------------
 
 bool InvalidatedPaths::covers(const Saying& one, const Saying& other, bool same_path) {
     if (!one.invalidates)
@@ -174,7 +175,7 @@ bool InvalidatedPaths::covers(const Saying& one, const Saying& other, bool same_
 
 bool InvalidatedPaths::covered(const std::string& path, const Saying& saying) const {
     bool found = false;
-    climb(path, [&](const std::string& one) {
+    climb(path, [&](const std::string& one) REQUIRES(mutex_) {
         auto said = said_.find(one);
         found = said != said_.end() && std::ranges::any_of(said->second.all, [&](auto& other) {
                     return !(one == path && other == saying) && covers(other, saying, one == path);
@@ -186,8 +187,8 @@ bool InvalidatedPaths::covered(const std::string& path, const Saying& saying) co
 
 std::vector<std::string> InvalidatedPaths::forget_below(const std::string& path,
                                                         const Saying& saying) {
-    std::vector<std::string> keys;
-    if (saying.invalidates && saying.inode != kWay) return keys;  // it covers nothing
+    std::vector<std::string> notices;
+    if (saying.invalidates && saying.inode != kWay) return notices;  // it covers nothing
     std::string below = path.ends_with('/') ? path : path + "/";
     for (auto entry = said_.begin(); entry != said_.end();) {
         auto& [one, said] = *entry;
@@ -197,13 +198,13 @@ std::vector<std::string> InvalidatedPaths::forget_below(const std::string& path,
                 if (!(one == path && other == saying) && covers(saying, other, one == path))
                     gone.push_back(other);
             for (auto& other : gone) {
-                keys.push_back(other.key(one));
+                notices.push_back(other.notice(one));
                 forget(one, said, other);
             }
         }
         entry = said.all.empty() ? said_.erase(entry) : std::next(entry);
     }
-    return keys;
+    return notices;
 }
 
 void InvalidatedPaths::forget(const std::string& path, Said& said, const Saying& saying) {

@@ -15,8 +15,8 @@ constexpr std::size_t kFill = kMaxCopies + 2;   // reads of the shared file syst
 constexpr std::size_t kFetch = kMaxCopies + 3;  // files for our programs; wait for kOpen, kDisk
 constexpr std::size_t kWarm = kMaxCopies + 4;   // waits for fills to end
 constexpr std::size_t kInvalidate = kMaxCopies + 5;  // changes of our programs; wait for kDisk
-// Requests of a broadcast by how many nodes may still be asked one above the other: with n, a
-// request waits for n-1 and less of others, and with none for the shared file system only.
+// A request of a broadcast runs in lane kTree + its hops left. It waits only for requests with
+// fewer, and without any for the shared file system: no circle, even where views disagree.
 constexpr std::size_t kTree = kMaxCopies + 6;
 constexpr std::size_t kBehindFiles = kTree + TreeOrder::kMostHops + 1;
 

@@ -6,6 +6,7 @@
 
 #include "placement/ring.hpp"
 #include "rpc/wire.hpp"
+#include "store/notices.hpp"
 
 namespace holdfast {
 namespace {
@@ -241,17 +242,16 @@ Result<TreeReply> TreeReply::decode(const std::string& meta) {
 }
 
 std::string InvalidateMessage::encode() const {
-    return MetaWriter().text(path).text(key).take();
+    return MetaWriter().text(path).text(notice).take();
 }
 
 Result<InvalidateMessage> InvalidateMessage::decode(const std::string& meta) {
     MetaReader reader(meta);
     InvalidateMessage message{std::string(reader.text()), std::string(reader.text())};
-    if (!reader.whole() || message.path.empty() == message.key.empty())
+    if (!reader.whole() || message.path.empty() == message.notice.empty())
         return incomplete("path to invalidate");
-    if (!message.key.empty() &&
-        (!message.key.starts_with(kFilePrefix) || message.key.size() > kMaxKey))
-        return Status(Code::BadInput, "it is not the key of a file");
+    if (message.notice.size() >= Notice::kMost)
+        return Status(Code::BadInput, "a notice of that length is none");
     if (message.path.empty()) return message;
     if (Status status = check_path(message.path); !status.ok()) return status;
     if (message.path.size() + 2 * kIdentityBytes > kMaxKey)

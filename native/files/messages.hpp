@@ -101,8 +101,8 @@ struct TreeOrder {
     std::string root, path;  // as in a FileOrder; a listing may be that of the root itself
     std::uint32_t part = 0;  // which, from 0
     std::uint64_t settled_ns = 0;
-    // How many nodes may still be asked one above the other; a program says kMostHops. So requests
-    // end, whatever the nodes believe of one another.
+    // How many nodes further up may still be asked; a program says kMostHops. So requests end,
+    // whatever the nodes believe of one another.
     std::uint8_t hops = kMostHops;
     bool stands_in = false;  // the heads before the one that is asked have failed
     // Refreshes that the asker has heard of lately: what was seen before them is no answer.
@@ -127,7 +127,7 @@ struct TreeReply {
 
 // A path that is invalidated: named by a program, or, as the key that says so, by a member.
 struct InvalidateMessage {
-    std::string path, key;  // one of them
+    std::string path, notice;  // one of them; what is said of a path, for other members
     std::string encode() const;
     static Result<InvalidateMessage> decode(const std::string& meta);
 };

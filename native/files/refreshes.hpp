@@ -1,4 +1,4 @@
-// Which refreshes this node has heard of. Each is a dropped key of its own as well, so that rule 9
+// Which refreshes this node has heard of. Each is a notice of its own as well, so that rule 9
 // carries it to every member, also to those whom nobody could tell: who learns of one that it does
 // not know believes nothing of what it knew.
 //
@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,31 +18,22 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "files/messages.hpp"
 #include "rpc/wire.hpp"
 
 namespace holdfast {
 
-// A refresh as a dropped key: one for all its paths, of a directory that they lie in.
-struct RefreshKey {
+// As the text of a notice: one for all its paths, of a directory that they lie in.
+struct RefreshNotice {
     std::string path;
     std::uint64_t number = 0;
 
-    static constexpr std::string_view kWhat = "look";
-
-    std::string encode() const {
-        return file_prefix(path) + std::string(kWhat) + MetaWriter().number(number).take();
-    }
-    // Nothing if the key says something else.
-    static std::optional<RefreshKey> decode(const std::string& key) {
-        constexpr std::size_t kPrefix = sizeof kFilePrefix - 1;
-        auto end = key.find('\0');
-        if (!key.starts_with(kFilePrefix) || end == std::string::npos) return std::nullopt;
-        std::string_view rest = std::string_view(key).substr(end + 1);
-        if (rest.size() != kWhat.size() + sizeof(number) || !rest.starts_with(kWhat))
-            return std::nullopt;
-        return RefreshKey{key.substr(kPrefix, end - kPrefix),
-                          MetaReader(rest.substr(kWhat.size())).number<std::uint64_t>()};
+    std::string encode() const { return MetaWriter().number(number).take() + path; }
+    // Nothing if it is none.
+    static std::optional<RefreshNotice> decode(const std::string& text) {
+        if (text.size() <= sizeof(number)) return std::nullopt;
+        return RefreshNotice{text.substr(sizeof(number)), MetaReader(text).number<std::uint64_t>()};
     }
 };
 
@@ -53,21 +43,21 @@ class Refreshes {
 
     // From now on others are told of it.
     void tell(std::uint64_t number, TimePoint now) {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         recent_.push_back({number, now});
         if (recent_.size() > TreeOrder::kMostRefreshes) recent_.pop_front();
     }
     // From now on it is known: everything that it concerns is forgotten.
     void done(std::uint64_t number) {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         known_.insert(number);
     }
     bool knows(std::uint64_t number) const {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         return known_.contains(number);
     }
     std::vector<std::uint64_t> recent(TimePoint now) const {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         std::vector<std::uint64_t> numbers;
         for (auto& [number, heard] : recent_)
             if (heard > now - kRecent) numbers.push_back(number);
@@ -79,9 +69,9 @@ class Refreshes {
         std::uint64_t number;
         TimePoint at;
     };
-    mutable std::mutex mutex_;
-    std::deque<Heard> recent_;
-    std::unordered_set<std::uint64_t> known_;
+    mutable Mutex mutex_;
+    std::deque<Heard> recent_ GUARDED_BY(mutex_);
+    std::unordered_set<std::uint64_t> known_ GUARDED_BY(mutex_);
 };
 
 }  // namespace holdfast

@@ -85,7 +85,7 @@ AttributeTable::AttributeTable(hf_table* table, std::function<void()> was_away)
 }
 
 void AttributeTable::beat() {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     for (BootTime last = BootClock::now(); !stopping_; wake_.wait_for(lock, kBetweenBeats)) {
         if (!resting_ && Clock::now() - used_ >= kIdle) {
             advance_epoch();
@@ -93,7 +93,7 @@ void AttributeTable::beat() {
             resting_ = true;
         }
         if (resting_) {
-            wake_.wait(lock, [&] { return stopping_ || !resting_; });
+            wake_.wait(lock, [&]() REQUIRES(mutex_) { return stopping_ || !resting_; });
             last = BootClock::now();
         }
         BootTime now = BootClock::now();
@@ -119,7 +119,7 @@ void AttributeTable::wake_heart() {
 }
 
 void AttributeTable::keep_beating() {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     wake_heart();
 }
 
@@ -129,7 +129,7 @@ void AttributeTable::advance_epoch() {
 
 AttributeTable::~AttributeTable() {
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         stopping_ = true;
         wake_.notify_all();
     }
@@ -142,7 +142,7 @@ AttributeTable::~AttributeTable() {
 // Those of the table and what is known of them here have the same numbers.
 std::function<void()> AttributeTable::look_at(const std::string& root, bool if_untold) {
     std::uint64_t hash = hf_hash(root.data(), root.size());
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     std::span all(table_->roots);
     auto found = std::ranges::find(all, hash, &hf_seen_root::hash);
     SeenRoot* seen = nullptr;
@@ -160,7 +160,7 @@ void AttributeTable::record_root(const std::string& root, std::uint64_t cache_ep
     struct stat info{};
     bool there = ::stat(root.c_str(), &info) == 0;
     std::uint64_t hash = hf_hash(root.data(), root.size());
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     std::span all(table_->roots);
     auto found = std::ranges::find(all, hash, &hf_seen_root::hash);
     if (found == all.end()) {
@@ -192,7 +192,7 @@ void AttributeTable::record(const FileOrder& order, const Attributes& original, 
     struct stat copy{};
     if (order.path.size() >= HF_TABLE_PATH || ::fstat(descriptor, &copy) != 0) return;
     Attributes seen = Attributes::of(copy);
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     hf_entry& entry = place_for(seen.device, seen.inode);
     rewrite(entry, [&] {
         entry.root_bytes = static_cast<std::uint32_t>(order.root.size());
@@ -221,7 +221,7 @@ void AttributeTable::record_name(const FileOrder& order, const std::string& file
     struct stat copy{};
     if (file.size() >= sizeof(hf_name::file) || ::fstat(descriptor, &copy) != 0) return;
     std::uint64_t hash = hf_hash(order.path.data(), order.path.size());
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     wake_heart();
     std::span set(table_->names + hf_name_first(hash), HF_TABLE_WAYS);
     auto same = std::ranges::find(set, hash, &hf_name::hash);

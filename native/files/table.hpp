@@ -3,16 +3,15 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "base/status.hpp"
 #include "files/messages.hpp"
 
@@ -56,7 +55,7 @@ class AttributeTable {
   private:
     AttributeTable(hf_table* table, std::function<void()> was_away);
     void beat();
-    void wake_heart();  // with the lock held
+    void wake_heart() REQUIRES(mutex_);
     hf_entry& place_for(std::uint64_t device, std::uint64_t inode);
     void record_root(const std::string& root, std::uint64_t cache_epoch);
 
@@ -68,11 +67,11 @@ class AttributeTable {
     hf_table* table_;
     std::vector<SeenRoot> roots_;  // those of the table
     std::size_t next_root_ = 0;    // which gives way to a new one
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    TimePoint used_{};     // when a program last asked
-    bool resting_ = true;  // until a program asks
-    bool stopping_ = false;
+    Mutex mutex_;
+    Condition wake_;
+    TimePoint used_ GUARDED_BY(mutex_){};     // when a program last asked
+    bool resting_ GUARDED_BY(mutex_) = true;  // until a program asks
+    bool stopping_ GUARDED_BY(mutex_) = false;
     std::function<void()> was_away_;
     std::thread heart_;
 };

@@ -20,13 +20,13 @@ Duration less_margin(Duration deadline) {
 
 void Tree::set(const TreeSettings& settings) {
     head_.set(settings.tier, settings.largest, settings.ttl);
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     settings_ = settings;
     trust_.set(settings.trust);
 }
 
 TreeSettings Tree::settings() const {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return settings_;
 }
 
@@ -128,7 +128,7 @@ Answer Tree::serve(const Document& document, bool pass) {
         if (!descriptor.ok()) return descriptor.take_status();
         answer.flags = kDescriptor;
         answer.meta = document.attributes.encode();
-        answer.descriptor = std::move(*descriptor);
+        answer.descriptors.push_back(std::move(*descriptor));
         return answer;
     }
     auto age =

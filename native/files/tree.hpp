@@ -14,13 +14,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "base/single_flight.hpp"
 #include "base/status.hpp"
 #include "files/document.hpp"
@@ -78,7 +78,7 @@ class Tree {
     std::uint64_t joined() const { return fetches_.joined() + head_.joined(); }
 
   private:
-    // Who is to be asked, in turn, and how many may be asked one above the other.
+    // Who is to be asked, in turn, and how many hops are left.
     struct Way {
         PlacementPtr placement;
         std::vector<std::uint32_t> above;
@@ -128,9 +128,9 @@ class Tree {
     SingleFlight<std::string, Result<Document>> fetches_;
     TreeCounters counters_;
 
-    mutable std::mutex mutex_;
-    TreeSettings settings_;
-    Trust trust_;
+    mutable Mutex mutex_;
+    TreeSettings settings_ GUARDED_BY(mutex_);
+    Trust trust_ GUARDED_BY(mutex_);
 };
 
 }  // namespace holdfast

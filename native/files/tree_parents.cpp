@@ -78,7 +78,7 @@ Result<Document> Tree::ask(const Asked& asked, const TreeOrder& order) {
     Status late(Code::DeadlineMissed, "the deadline has passed");
     if (asked.left <= Duration::zero()) return late;
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         if (!trust_.trusts(asked.member, Clock::now()))
             return Status(Code::Unavailable, "it failed a moment ago", asked.address);
     }
@@ -155,7 +155,7 @@ Result<Document> Tree::receive(const Asked& asked, const TreeOrder& order, Seen&
     counters_.bytes_up += size;
     ++counters_.hops;
     counters_.hop_us += static_cast<std::uint64_t>(took.count());
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     trust_.answered(asked.member, took);
     return document;
 }
@@ -177,7 +177,7 @@ bool Tree::lives(std::uint64_t member, const std::string& address, Duration wait
 void Tree::failed(std::uint64_t member, const std::string& path, const Status& status) {
     ++counters_.failures;
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         trust_.failed(member, false, Clock::now());
     }
     events_.push(event::Doubted{member, path, status});

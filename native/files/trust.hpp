@@ -1,8 +1,8 @@
 // Whom to ask for files, and how long to wait: what agents and programs remember of answers.
 //
 // A connection that fails counts at once: the member is left alone for a while. A missed deadline
-// is a strike, and so many in a row do the same. Afterwards it is asked again, and one more failure
-// is enough. Not thread-safe; pure, the clock is an argument.
+// is a strike, and `strikes` consecutive ones do the same. Afterwards it is asked again, and one
+// more failure is enough. Not thread-safe; pure, the clock is an argument.
 #pragma once
 
 #include <cstdint>

@@ -8,9 +8,9 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "base/single_flight.hpp"
 
 namespace holdfast::mount {
@@ -28,7 +28,7 @@ class Cache {
     template <typename Fetch>
     Pointer get(const Key& key, Fetch fetch) {
         for (;;) {
-            std::unique_lock lock(mutex_);
+            Lock lock(mutex_);
             if (auto there = slots_.find(key); there != slots_.end()) return use(there->second);
             auto flight = flights_.board(key);
             lock.unlock();
@@ -40,14 +40,14 @@ class Cache {
     }
 
     void drop(const Key& key) {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         if (auto there = slots_.find(key); there != slots_.end()) remove(there);
         flights_.forget(key);
     }
 
     // Lets go of what nobody used lately.
     void sweep(TimePoint now) {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         while (!order_.empty()) {
             auto oldest = slots_.find(order_.front());
             if (now - oldest->second.used < idle_) return;
@@ -71,7 +71,7 @@ class Cache {
         Pointer value = fetch(weight);
         if (!value) return value;
         // It is kept before the flight ends, and both at once, so that nobody fetches it again.
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         if (flight.is_current()) {
             auto place = order_.insert(order_.end(), key);
             slots_.emplace(key, Slot{value, weight, Clock::now(), place});
@@ -81,29 +81,28 @@ class Cache {
         return flight.land(std::move(value));
     }
 
-    // With the lock held.
-    Pointer use(Slot& slot) {
+    Pointer use(Slot& slot) REQUIRES(mutex_) {
         order_.splice(order_.end(), order_, slot.place);
         slot.used = Clock::now();
         return slot.value;
     }
-    void remove(typename Slots::iterator at) {
+    void remove(typename Slots::iterator at) REQUIRES(mutex_) {
         used_ -= at->second.weight;
         order_.erase(at->second.place);
         slots_.erase(at);
     }
     // The newest stays, whatever it weighs.
-    void shrink() {
+    void shrink() REQUIRES(mutex_) {
         while (used_ > room_ && order_.size() > 1) remove(slots_.find(order_.front()));
     }
 
     const std::uint64_t room_;
     const Duration idle_;
-    std::mutex mutex_;
-    Flights flights_;
-    Slots slots_;
-    std::list<Key> order_;  // the one that was used last is the last
-    std::uint64_t used_ = 0;
+    Mutex mutex_;
+    Flights flights_ GUARDED_BY(mutex_);
+    Slots slots_ GUARDED_BY(mutex_);
+    std::list<Key> order_ GUARDED_BY(mutex_);  // the one that was used last is the last
+    std::uint64_t used_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace holdfast::mount

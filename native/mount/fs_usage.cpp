@@ -20,8 +20,8 @@ FsUsage::FsUsage(const Settings& settings) : settings_(settings), known_(setting
 
 struct statvfs FsUsage::get(const Root* root) {
     auto index = root == nullptr ? 0 : static_cast<std::size_t>(root - settings_.roots.data());
-    std::unique_lock lock(mutex_);
-    auto fresh = [&] { return Clock::now() - asked_ < kFresh; };
+    Lock lock(mutex_);
+    auto fresh = [&]() REQUIRES(mutex_) { return Clock::now() - asked_ < kFresh; };
     if (!fresh()) {
         wanted_ = true;
         changed_.notify_all();
@@ -32,14 +32,14 @@ struct statvfs FsUsage::get(const Root* root) {
 
 void FsUsage::run() {
     for (;;) {
-        std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return wanted_; });
+        Lock lock(mutex_);
+        changed_.wait(lock, [&]() REQUIRES(mutex_) { return wanted_; });
         wanted_ = false;
         lock.unlock();
-        for (std::size_t i = 0; i < known_.size(); ++i) {
+        for (std::size_t i = 0; i < settings_.roots.size(); ++i) {
             struct statvfs found{};
             if (::statvfs(settings_.roots[i].path.c_str(), &found) != 0) continue;
-            std::lock_guard again(mutex_);
+            Lock again(mutex_);
             known_[i] = found;
         }
         lock.lock();

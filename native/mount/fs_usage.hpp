@@ -6,12 +6,11 @@
 
 #include <sys/statvfs.h>
 
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "mount/settings.hpp"
 
 namespace holdfast::mount {
@@ -28,11 +27,11 @@ class FsUsage {
     void run();
 
     const Settings& settings_;
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    std::vector<struct statvfs> known_;
-    bool wanted_ = true;
-    TimePoint asked_{};
+    Mutex mutex_;
+    Condition changed_;
+    std::vector<struct statvfs> known_ GUARDED_BY(mutex_);
+    bool wanted_ GUARDED_BY(mutex_) = true;
+    TimePoint asked_ GUARDED_BY(mutex_){};
 };
 
 }  // namespace holdfast::mount

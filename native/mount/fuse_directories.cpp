@@ -1,6 +1,5 @@
 // Directories, read from their listings. The kernel keeps what it was told, so nothing is held
 // open; a position is the place of an entry in the listing.
-#include <shared_mutex>
 #include <vector>
 
 #include "mount/mount.hpp"
@@ -123,7 +122,7 @@ void list(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset, bool
             else
                 fill_made_up(mount, node, offset, into);
         }
-        std::shared_lock lock(mount.answering);
+        ReadLock lock(mount.answering);
         if (cache_epoch == mount.cache_epoch) return into.answer();
         into.take_back();
     }

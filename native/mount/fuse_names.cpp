@@ -1,7 +1,6 @@
 // Names and attributes, from listings; extended attributes, from the shared file system itself.
 #include <sys/xattr.h>
 
-#include <mutex>
 #include <vector>
 
 #include "mount/mount.hpp"
@@ -51,7 +50,7 @@ void look_up(fuse_req_t request, fuse_ino_t number, const char* name) {
     for (;;) {
         auto cache_epoch = mount.cache_epoch.load();
         auto found = mount.look_up(above, name);
-        std::shared_lock lock(mount.answering);
+        ReadLock lock(mount.answering);
         if (cache_epoch != mount.cache_epoch) {
             if (found.value) mount.nodes.forget(found.value->number, 1);
             continue;
@@ -90,7 +89,7 @@ void get_attributes(fuse_req_t request, fuse_ino_t number, fuse_file_info*) {
     for (;;) {
         auto cache_epoch = mount.cache_epoch.load();
         if (node->is_outdated()) mount.renew(node);
-        std::shared_lock lock(mount.answering);
+        ReadLock lock(mount.answering);
         if (cache_epoch != mount.cache_epoch) continue;
         struct stat info = stat_of(*node);
         fuse_reply_attr(request, &info, mount.timeout_of(*node));

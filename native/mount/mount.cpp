@@ -216,13 +216,13 @@ void Mount::sweep() {
 // ---- what is no longer so --------------------------------------------------------------------
 
 bool Mount::is_doubted(const std::string& path) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return !doubted_.empty() && doubted_.contains(path);
 }
 
 void Mount::doubt(const Node& node) {
     ++counters.stale;
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     doubted_.insert(node.path);
     // Not from here: the kernel may hold, on behalf of whom we answer, what this would wait for.
     to_invalidate_.push_back(node.path);
@@ -231,8 +231,8 @@ void Mount::doubt(const Node& node) {
 
 void Mount::invalidate_doubted() {
     for (;;) {
-        std::unique_lock lock(mutex_);
-        more_doubted_.wait(lock, [&] { return !to_invalidate_.empty(); });
+        Lock lock(mutex_);
+        more_doubted_.wait(lock, [&]() REQUIRES(mutex_) { return !to_invalidate_.empty(); });
         std::string path = std::move(to_invalidate_.front());
         to_invalidate_.pop_front();
         lock.unlock();
@@ -242,11 +242,11 @@ void Mount::invalidate_doubted() {
 
 void Mount::refresh(const std::string& path) {
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         std::erase_if(doubted_, [&](const auto& one) { return is_at_or_below(one, path); });
     }
     {
-        std::unique_lock all_answered(answering);
+        WriteLock all_answered(answering);
         std::string above = path.substr(0, path.rfind('/'));
         auto outdate = [&](const NodePtr& node) {
             listings_.drop(node->number);

@@ -9,11 +9,10 @@
 #include <fuse3/fuse_lowlevel.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <set>
-#include <shared_mutex>
 
+#include "base/mutex.hpp"
 #include "mount/agent.hpp"
 #include "mount/cache.hpp"
 #include "mount/fs_usage.hpp"
@@ -73,7 +72,7 @@ class Mount {
 
     // Answers from what was known when `cache_epoch` was read are given under this lock, and only
     // if it is the same still: what a refresh has made void never reaches the kernel after it.
-    std::shared_mutex answering;
+    SharedMutex answering;
     std::atomic<std::uint64_t> cache_epoch{0};
 
     // How long the kernel may believe in names, and in the attributes of a node.
@@ -104,10 +103,10 @@ class Mount {
     Cache<std::pair<std::uint64_t, std::uint32_t>, Opened> opened_;
     const std::uint64_t least_weight_;
     const double timeout_;
-    std::mutex mutex_;
-    std::condition_variable more_doubted_;
-    std::set<std::string> doubted_;
-    std::deque<std::string> to_invalidate_;
+    Mutex mutex_;
+    Condition more_doubted_;
+    std::set<std::string> doubted_ GUARDED_BY(mutex_);
+    std::deque<std::string> to_invalidate_ GUARDED_BY(mutex_);
 };
 
 inline Mount& mount_of(fuse_req_t request) {

@@ -54,23 +54,22 @@ Nodes::Nodes(const Settings& settings) : settings_(settings) {
 }
 
 NodePtr Nodes::make(const std::string& path, std::uint64_t above) {
-    auto node = std::make_shared<Node>();
+    auto node = std::make_shared<Node>(made_up_attributes(next_));
     node->number = next_++;
     node->above = above;
     node->path = path;
-    node->attributes_ = made_up_attributes(node->number);
     by_number_[node->number] = node;
     return node;
 }
 
 NodePtr Nodes::find(std::uint64_t number) const {
-    std::shared_lock lock(mutex_);
+    ReadLock lock(mutex_);
     auto found = by_number_.find(number);
     return found == by_number_.end() ? nullptr : found->second;
 }
 
 NodePtr Nodes::current(const std::string& path) const {
-    std::shared_lock lock(mutex_);
+    ReadLock lock(mutex_);
     if (auto made_up = made_up_.find(path); made_up != made_up_.end()) return made_up->second;
     auto found = by_path_.find(path);
     return found == by_path_.end() ? nullptr : found->second;
@@ -83,13 +82,13 @@ std::uint64_t Nodes::space_of(const Node& above, const std::string& path, bool b
 }
 
 NodePtr Nodes::tell(const Node& above, Seen seen) {
-    std::unique_lock lock(mutex_);
+    WriteLock lock(mutex_);
     if (auto made_up = made_up_.find(seen.path); made_up != made_up_.end()) return made_up->second;
     std::uint64_t space = space_of(above, seen.path, seen.begins);
     NodePtr& current = by_path_[seen.path];
     if (!current || (current->young && current->is_outdated()) || current->space != space ||
         !is_same(current->attributes(), seen.attributes)) {
-        auto node = std::make_shared<Node>();
+        auto node = std::make_shared<Node>(seen.attributes);
         node->number = next_++;
         node->above = above.number;
         node->path = seen.path;
@@ -97,13 +96,12 @@ NodePtr Nodes::tell(const Node& above, Seen seen) {
         node->local = seen.local;
         node->space = space;
         node->target = std::move(seen.target);
-        node->attributes_ = seen.attributes;
         node->young =
             !S_ISDIR(seen.attributes.mode) && !settled(seen.attributes, settings_.order.settled_ns);
         by_number_[node->number] = node;
         current = node;
     } else {
-        std::unique_lock own(current->mutex_);
+        WriteLock own(current->mutex_);
         // E.g. another count of links, another mode. But a directory's own listing may be newer
         // than the one in which it was seen now.
         if (seen.attributes.ctime_ns >= current->attributes_.ctime_ns)
@@ -117,7 +115,7 @@ NodePtr Nodes::tell(const Node& above, Seen seen) {
 
 void Nodes::forget(std::uint64_t number, std::uint64_t times) {
     NodePtr last;  // whose end is not waited for under the lock
-    std::unique_lock lock(mutex_);
+    WriteLock lock(mutex_);
     auto found = by_number_.find(number);
     if (found == by_number_.end() || found->second->is_made_up()) return;
     Node& node = *found->second;
@@ -132,7 +130,7 @@ void Nodes::forget(std::uint64_t number, std::uint64_t times) {
 std::vector<NodePtr> Nodes::below(const std::string& path) const {
     std::vector<NodePtr> found;
     {
-        std::shared_lock lock(mutex_);
+        ReadLock lock(mutex_);
         for (const auto& [at, node] : by_path_)
             if (is_at_or_below(at, path)) found.push_back(node);
     }
@@ -155,7 +153,7 @@ std::vector<std::string> Nodes::children(const Node& made_up) const {
 }
 
 std::size_t Nodes::size() const {
-    std::shared_lock lock(mutex_);
+    ReadLock lock(mutex_);
     return by_number_.size();
 }
 

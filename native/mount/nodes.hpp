@@ -10,18 +10,19 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "files/messages.hpp"
 #include "mount/settings.hpp"
 
 namespace holdfast::mount {
 
 struct Node {
+    explicit Node(const Attributes& attributes) : attributes_(attributes) {}
+
     std::uint64_t number = 0;
     std::atomic<std::uint64_t> above = 0;  // the number of the directory in which it was found
     std::string path;  // on the shared file system; of a made-up directory: where it would be
@@ -40,13 +41,13 @@ struct Node {
     std::string name() const { return path.substr(path.rfind('/') + 1); }
 
     Attributes attributes() const {
-        std::shared_lock lock(mutex_);
+        ReadLock lock(mutex_);
         return attributes_;
     }
     // Only of a directory: a file with other attributes is another version. `refreshes` had been
     // before it was looked at.
     void set(const Attributes& attributes, std::uint64_t refreshes) {
-        std::unique_lock lock(mutex_);
+        WriteLock lock(mutex_);
         attributes_ = attributes;
         looked_at_ = refreshes;
     }
@@ -61,10 +62,10 @@ struct Node {
 
   private:
     friend class Nodes;
-    mutable std::shared_mutex mutex_;
-    Attributes attributes_;
+    mutable SharedMutex mutex_;
+    Attributes attributes_ GUARDED_BY(mutex_);
     std::atomic<std::uint64_t> looked_at_ = 0, refreshed_ = 0;
-    std::uint64_t lookups_ = 0;  // guarded by the table's mutex
+    std::uint64_t lookups_ = 0;  // guarded by the lock of Nodes
 };
 
 using NodePtr = std::shared_ptr<Node>;
@@ -99,14 +100,14 @@ class Nodes {
     std::size_t size() const;
 
   private:
-    NodePtr make(const std::string& path, std::uint64_t above);
+    NodePtr make(const std::string& path, std::uint64_t above) REQUIRES(mutex_);
 
     const Settings& settings_;
-    mutable std::shared_mutex mutex_;
-    std::unordered_map<std::uint64_t, NodePtr> by_number_;
-    std::unordered_map<std::string, NodePtr> by_path_;
-    std::map<std::string, NodePtr> made_up_;  // by path; the top is ""
-    std::uint64_t next_ = 1;
+    mutable SharedMutex mutex_;
+    std::unordered_map<std::uint64_t, NodePtr> by_number_ GUARDED_BY(mutex_);
+    std::unordered_map<std::string, NodePtr> by_path_ GUARDED_BY(mutex_);
+    std::map<std::string, NodePtr> made_up_ GUARDED_BY(mutex_);  // by path; the top is ""
+    std::uint64_t next_ GUARDED_BY(mutex_) = 1;
 };
 
 }  // namespace holdfast::mount

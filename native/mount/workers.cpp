@@ -21,12 +21,12 @@ Workers::Workers(fuse_session* session, std::atomic<std::uint64_t>& requests,
     : session_(session), requests_(requests), ended_(std::move(ended)) {}
 
 bool Workers::start() {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return start_one();
 }
 
 bool Workers::goes_on() {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     bool answers = std::exchange(answered_before_, answered_) != answered_;
     return answers || waiting_ > 0 || threads_ < kMostThreads;
 }
@@ -51,18 +51,18 @@ void Workers::serve() {
         over = size <= 0;  // it is no longer mounted anywhere
         if (over) break;
         {
-            std::lock_guard lock(mutex_);
+            Lock lock(mutex_);
             if (--waiting_ == 0 && threads_ < kMostThreads) start_one();
         }
         ++requests_;
         fuse_session_process_buf(session_, &request);
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         ++answered_;
         superfluous = waiting_ >= kMostWaiting;
         if (!superfluous) ++waiting_;
     }
     std::free(request.mem);
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     --threads_;
     if (over) --waiting_;
     bool first = over && !over_;

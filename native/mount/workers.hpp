@@ -9,7 +9,8 @@
 
 #include <atomic>
 #include <functional>
-#include <mutex>
+
+#include "base/mutex.hpp"
 
 namespace holdfast::mount {
 
@@ -27,15 +28,15 @@ class Workers {
 
   private:
     void serve();
-    bool start_one();
+    bool start_one() REQUIRES(mutex_);
 
     fuse_session* const session_;
     std::atomic<std::uint64_t>& requests_;
     const std::function<void()> ended_;
-    std::mutex mutex_;
-    int threads_ = 0, waiting_ = 0;
-    std::uint64_t answered_ = 0, answered_before_ = 0;
-    bool over_ = false;
+    Mutex mutex_;
+    int threads_ GUARDED_BY(mutex_) = 0, waiting_ GUARDED_BY(mutex_) = 0;
+    std::uint64_t answered_ GUARDED_BY(mutex_) = 0, answered_before_ GUARDED_BY(mutex_) = 0;
+    bool over_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace holdfast::mount

@@ -114,6 +114,12 @@ void bind_requests(nb::module_& module, nb::class_<Agent>& agent) {
             },
             "placement"_a, "Where objects belong from now on.")
         .def(
+            "set_suspects",
+            [](Agent& self, std::vector<std::uint64_t> numbers) {
+                self.set_suspects(std::move(numbers));
+            },
+            "numbers"_a, "The members that are suspected from now on, and no others.")
+        .def(
             "beat", [](Agent& self) { self.probes().beat(); },
             "The Python loop is alive; answers to probes tell how long ago that was.")
         .def(

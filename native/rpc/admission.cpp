@@ -17,7 +17,7 @@ bool Admission::full(bool local) const {
 }
 
 Result<bool> Admission::enter(int fd, bool local) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     if (ended_) return Status(Code::Unavailable, "this agent is stopping");
     bool crowded = full(local) || (!local && strangers_.size() >= most_strangers_);
     bool cut = crowded && cut_oldest_stranger();
@@ -40,18 +40,18 @@ bool Admission::cut_oldest_stranger() {
 }
 
 void Admission::prove(int fd) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     std::erase(strangers_, fd);
 }
 
 void Admission::leave(int fd) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     for (auto& kind : open_) kind.erase(fd);
     std::erase(strangers_, fd);
 }
 
 void Admission::end() {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     ended_ = true;
     for (auto& kind : open_)
         for (int fd : kind) ::shutdown(fd, SHUT_RDWR);

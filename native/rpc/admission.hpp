@@ -8,9 +8,9 @@
 #include <array>
 #include <cstddef>
 #include <deque>
-#include <mutex>
 #include <set>
 
+#include "base/mutex.hpp"
 #include "base/status.hpp"
 
 namespace holdfast {
@@ -27,14 +27,14 @@ class Admission {
     void end();
 
   private:
-    bool full(bool local) const;
-    bool cut_oldest_stranger();
+    bool full(bool local) const REQUIRES(mutex_);
+    bool cut_oldest_stranger() REQUIRES(mutex_);
 
     const std::size_t most_, most_of_a_kind_, most_strangers_;
-    std::mutex mutex_;
-    std::array<std::set<int>, 2> open_;  // [local]
-    std::deque<int> strangers_;          // among those over TCP, the oldest first
-    bool ended_ = false;
+    Mutex mutex_;
+    std::array<std::set<int>, 2> open_ GUARDED_BY(mutex_);  // [local]
+    std::deque<int> strangers_ GUARDED_BY(mutex_);  // among those over TCP, the oldest first
+    bool ended_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace holdfast

@@ -37,13 +37,14 @@ void Calls::dequeue(std::map<std::uint64_t, Call>::iterator call) {
 
 Result<std::string> Calls::ask(std::string service, std::string method, std::string message,
                                Duration deadline) {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     if (closed_) return stopping();
     if (waiting_.size() >= kMostQueued)
         return Status(Code::Busy, "too many control calls are waiting; try again");
     std::uint64_t id = enqueue(std::move(service), std::move(method), std::move(message));
     auto& slot = waiting_[id];
-    bool in_time = answered_.wait_for(lock, deadline, [&] { return slot.has_value() || closed_; });
+    bool in_time = answered_.wait_for(
+        lock, deadline, [&]() REQUIRES(mutex_) { return slot.has_value() || closed_; });
     Result<std::string> result =
         slot      ? std::move(*slot)
         : in_time ? Result<std::string>(stopping())
@@ -56,13 +57,13 @@ Result<std::string> Calls::ask(std::string service, std::string method, std::str
 }
 
 void Calls::tell(std::string service, std::string method, std::string message) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     if (!closed_) enqueue(std::move(service), std::move(method), std::move(message));
 }
 
 Result<std::uint64_t> Calls::park(std::string service, std::string method, std::string message,
                                   Duration within, Reply reply) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     if (closed_) return stopping();
     if (parked_.size() >= kMostParked || queued_bytes_ > kMostQueuedBytes)
         return Status(Code::Busy, "too many calls wait at this agent; try again");
@@ -72,7 +73,7 @@ Result<std::uint64_t> Calls::park(std::string service, std::string method, std::
 }
 
 void Calls::cancel(std::uint64_t id) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     if (parked_.erase(id) == 0) return;  // answered meanwhile
     if (auto untaken = queue_.find(id); untaken != queue_.end()) return dequeue(untaken);
     cancelled_.push_back(id);
@@ -80,7 +81,7 @@ void Calls::cancel(std::uint64_t id) {
 }
 
 std::optional<Calls::Call> Calls::next() {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     if (queue_.empty()) {
         eventfd_t ignored;
         if (cancelled_.empty()) ::eventfd_read(ready_.get(), &ignored);
@@ -94,14 +95,14 @@ std::optional<Calls::Call> Calls::next() {
 }
 
 std::vector<std::uint64_t> Calls::take_cancelled() {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return std::exchange(cancelled_, {});
 }
 
 void Calls::answer(std::uint64_t id, Result<std::string> result) {
     Reply reply;
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         if (auto parked = parked_.extract(id)) {
             reply = std::move(parked.mapped());
         } else {
@@ -118,7 +119,7 @@ void Calls::answer(std::uint64_t id, Result<std::string> result) {
 void Calls::close() {
     std::unordered_map<std::uint64_t, Reply> parked;
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         closed_ = true;
         parked.swap(parked_);
         answered_.notify_all();

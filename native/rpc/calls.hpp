@@ -5,11 +5,9 @@
 // calls among them that nobody waits for any more.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -17,6 +15,7 @@
 
 #include "base/clock.hpp"
 #include "base/fd.hpp"
+#include "base/mutex.hpp"
 #include "base/status.hpp"
 
 namespace holdfast {
@@ -53,18 +52,19 @@ class Calls {
 
   private:
     std::uint64_t enqueue(std::string service, std::string method, std::string message,
-                          std::optional<Duration> within = {});
-    void dequeue(std::map<std::uint64_t, Call>::iterator call);
+                          std::optional<Duration> within = {}) REQUIRES(mutex_);
+    void dequeue(std::map<std::uint64_t, Call>::iterator call) REQUIRES(mutex_);
 
-    std::mutex mutex_;
-    std::condition_variable answered_;
-    std::map<std::uint64_t, Call> queue_;  // by number, so in the order in which they came
-    std::size_t queued_bytes_ = 0;         // of messages
-    std::map<std::uint64_t, std::optional<Result<std::string>>> waiting_;
-    std::unordered_map<std::uint64_t, Reply> parked_;
-    std::vector<std::uint64_t> cancelled_;  // after Python took them
-    std::uint64_t next_id_ = 1;
-    bool closed_ = false;
+    Mutex mutex_;
+    Condition answered_;
+    // By number, so in the order in which they came.
+    std::map<std::uint64_t, Call> queue_ GUARDED_BY(mutex_);
+    std::size_t queued_bytes_ GUARDED_BY(mutex_) = 0;  // of messages
+    std::map<std::uint64_t, std::optional<Result<std::string>>> waiting_ GUARDED_BY(mutex_);
+    std::unordered_map<std::uint64_t, Reply> parked_ GUARDED_BY(mutex_);
+    std::vector<std::uint64_t> cancelled_ GUARDED_BY(mutex_);  // after Python took them
+    std::uint64_t next_id_ GUARDED_BY(mutex_) = 1;
+    bool closed_ GUARDED_BY(mutex_) = false;
     Fd ready_;  // an eventfd
 };
 

@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -67,7 +68,8 @@ class Looking {
     TimePoint end_;
 };
 
-ssize_t receive_with_descriptor(int socket, void* out, std::size_t most, int flags, Fd& passed) {
+ssize_t receive_with_descriptors(int socket, void* out, std::size_t most, int flags,
+                                 std::vector<Fd>& passed) {
     iovec part{out, most};
     Passing passing;
     msghdr message{};
@@ -76,7 +78,7 @@ ssize_t receive_with_descriptor(int socket, void* out, std::size_t most, int fla
     passing.make_room(message);
     auto got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | flags);
     if (got > 0)
-        if (Fd came = Passing::take(message)) passed = std::move(came);
+        for (Fd& came : Passing::take(message)) passed.push_back(std::move(came));
     return got;
 }
 
@@ -201,15 +203,36 @@ Status Channel::send(iovec* parts, std::size_t count, const Deadline& deadline) 
     return {};
 }
 
+Status Channel::send_file(const Fd& file, std::uint64_t offset, std::uint64_t size,
+                          const Deadline& deadline) {
+    if (Status status = limit(SO_SNDTIMEO, sends_within_, deadline.stall); !status.ok())
+        return status;
+    while (size > 0) {
+        auto at = static_cast<off_t>(offset);
+        auto sent = ::sendfile(fd_.get(), file.get(), &at, size);
+        if (sent == 0) return Status(Code::Damaged, "a file was cut short while it was sent");
+        if (sent < 0) {
+            if (Status status = after_error("sending a file", errno, deadline); !status.ok())
+                return status;
+            continue;
+        }
+        offset += static_cast<std::uint64_t>(sent);
+        size -= static_cast<std::uint64_t>(sent);
+        if (size > 0 && Clock::now() >= deadline.end) return too_late();
+    }
+    return {};
+}
+
 Result<std::size_t> Channel::receive(void* out, std::size_t most, const Deadline& deadline,
-                                     Fd* passed) {
+                                     std::vector<Fd>* passed) {
     if (Status status = limit(SO_RCVTIMEO, receives_within_, deadline.stall); !status.ok())
         return status;
     Looking looking(looks_for_);
     for (;;) {
         int flags = looking.flags();
-        auto got = passed != nullptr ? receive_with_descriptor(fd_.get(), out, most, flags, *passed)
-                                     : ::recv(fd_.get(), out, most, flags);
+        auto got = passed != nullptr
+                       ? receive_with_descriptors(fd_.get(), out, most, flags, *passed)
+                       : ::recv(fd_.get(), out, most, flags);
         if (got == 0) return Status(Code::Unavailable, "the other side closed the connection");
         if (got > 0) return static_cast<std::size_t>(got);
         if (errno == EAGAIN && looking.goes_on()) continue;

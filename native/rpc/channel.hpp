@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "base/fd.hpp"
@@ -39,14 +40,17 @@ class Channel {
 
     Status send(iovec* parts, std::size_t count, const Deadline& deadline);
     Status send(const void* data, std::size_t size, const Deadline& deadline);
+    // Bytes of a file, which do not pass through this process.
+    Status send_file(const Fd& file, std::uint64_t offset, std::uint64_t size,
+                     const Deadline& deadline);
 
     // A thread that is woken takes longer to run than most replies to come. So a receive may look
     // for bytes itself for a moment before it sleeps, as long as no other thread wants its core.
     void look_for(Duration moment) { looks_for_ = moment; }
 
-    // At least one byte, at most `most`; a descriptor that comes along goes to `passed`.
+    // At least one byte, at most `most`; descriptors that come along are added to `passed`.
     Result<std::size_t> receive(void* out, std::size_t most, const Deadline& deadline,
-                                Fd* passed = nullptr);
+                                std::vector<Fd>* passed = nullptr);
     Status receive_all(void* out, std::size_t size, const Deadline& deadline);
 
     int fd() const { return fd_.get(); }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/crc32c.hpp"
+#include "base/mutex.hpp"
 #include "base/scratch.hpp"
 #include "rpc/parked_requests.hpp"
 
@@ -29,7 +30,7 @@ constexpr std::size_t kPiece = 256 << 10;
 
 // Holds every client still while the process forks, then empties the child's.
 struct Client::ForkGuard {
-    std::mutex mutex;
+    Mutex mutex;
     std::set<Client*> clients;
 
     static ForkGuard& instance() {
@@ -40,11 +41,12 @@ struct Client::ForkGuard {
         }();
         return *guard;
     }
-    void hold() {
+    // The fork happens between these two.
+    void hold() NOT_CHECKED {
         mutex.lock();
         for (Client* client : clients) client->mutex_.lock();
     }
-    void let_go(bool child) {
+    void let_go(bool child) NOT_CHECKED {
         for (Client* client : clients) {
             if (child) client->abandon_after_fork();
             client->mutex_.unlock();
@@ -57,13 +59,13 @@ struct Client::ForkGuard {
 Client::Client(std::string job_key, Duration looks_for)
     : job_key_(std::move(job_key)), looks_for_(looks_for) {
     auto& guard = ForkGuard::instance();
-    std::lock_guard lock(guard.mutex);
+    Lock lock(guard.mutex);
     guard.clients.insert(this);
 }
 
 Client::~Client() {
     auto& guard = ForkGuard::instance();
-    std::lock_guard lock(guard.mutex);
+    Lock lock(guard.mutex);
     guard.clients.erase(this);
 }
 
@@ -87,7 +89,7 @@ void Client::drop_stale(std::vector<Idle>& connections, TimePoint now) {
 }
 
 std::optional<Channel> Client::take_idle(const std::string& address) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     auto found = idle_.find(address);
     if (found == idle_.end()) return {};
     auto& connections = found->second;
@@ -99,7 +101,7 @@ std::optional<Channel> Client::take_idle(const std::string& address) {
 }
 
 void Client::give_back(const std::string& address, Channel channel) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     auto now = Clock::now();
     if (now - last_sweep_ > kIdleTime) {  // also of agents that nobody asks any more
         last_sweep_ = now;
@@ -116,13 +118,13 @@ void Client::give_back(const std::string& address, Channel channel) {
 }
 
 void Client::discard(Channel channel) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     open_.erase(channel.fd());
     Fd closed = std::move(channel).take();
 }
 
 void Client::forget(const std::string& address) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     auto found = idle_.find(address);
     if (found == idle_.end()) return;
     for (auto& idle : found->second) open_.erase(idle.channel.fd());
@@ -132,7 +134,7 @@ void Client::forget(const std::string& address) {
 void Client::close_idle() {
     decltype(waiting_) waiting;
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         for (auto& [address, connections] : idle_)
             for (auto& idle : connections) open_.erase(idle.channel.fd());
         idle_.clear();
@@ -142,18 +144,17 @@ void Client::close_idle() {
 }
 
 void Client::close() {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     closed_ = true;
     for (auto& [fd, address] : open_) ::shutdown(fd, SHUT_RDWR);
 }
 
 void Client::set_live(const std::vector<std::string>& addresses) {
     std::set<std::string, std::less<>> live(addresses.begin(), addresses.end());
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     for (auto& now : live) dead_.erase(now);
-    auto died = [&](const std::string& address) {
-        return live_.contains(address) && !live.contains(address);
-    };
+    auto died = [&](const std::string& address)
+                    REQUIRES(mutex_) { return live_.contains(address) && !live.contains(address); };
     std::copy_if(live_.begin(), live_.end(), std::inserter(dead_, dead_.end()), died);
     for (auto& [fd, address] : open_)
         if (died(address)) ::shutdown(fd, SHUT_RDWR);
@@ -163,7 +164,7 @@ void Client::set_live(const std::vector<std::string>& addresses) {
 Result<Channel> Client::dial(const std::string& text, Duration deadline, bool to_the_dead) {
     auto address = Address::parse(text);
     if (!address.ok()) return address.take_status();
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     if (closed_) return Status(Code::Unavailable, "this side is stopping");
     if (!to_the_dead && dead_.contains(text))
         return Status(Code::Unavailable, "the other members agree that it is dead");
@@ -229,7 +230,7 @@ Result<PendingCall> Client::wait(const std::string& address, const std::string& 
 std::pair<std::shared_ptr<WaitingConnection>, bool> Client::waiting_at(
     const std::string& address, const std::shared_ptr<WaitingConnection>& failed) {
     std::shared_ptr<WaitingConnection> replaced;  // goes without the lock, which it needs
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     auto& known = waiting_[address];
     bool fresh = !known || known == failed;
     if (fresh) replaced = std::exchange(known, std::make_shared<WaitingConnection>(*this, address));
@@ -288,7 +289,7 @@ Status Exchange::send_question(const Question& question) {
     question.meta.copy(head.data() + kHeaderBytes, question.meta.size());
     iovec parts[2] = {{head.data(), head.size()},
                       {const_cast<char*>(question.body.data()), question.body.size()}};
-    deadline_.allow(header.body_bytes);
+    deadline_.allow(header.body_bytes + question.moved_bytes);
     return channel_.send(parts, question.body.empty() ? 1 : 2, deadline_);
 }
 
@@ -325,7 +326,7 @@ Status Exchange::read_reply(const Question* question) {
             Deadline wait =
                 watched ? Deadline(std::min(question->silence, deadline_.stall)) : deadline_;
             auto got = channel_.receive(bytes + ahead_.end, ahead_.room() - ahead_.end, wait,
-                                        wants_descriptor_ ? &descriptor_ : nullptr);
+                                        wants_descriptor_ ? &descriptors_ : nullptr);
             if (!got.ok() && watched && got.status().code() == Code::DeadlineMissed &&
                 Clock::now() < deadline_.end && question->lives())
                 continue;
@@ -357,9 +358,11 @@ Status Exchange::read_reply(const Question* question) {
     }
     clean_ = !has_body() && !reply_.has(kGoOn);
     // The kernel leaves it out when this process has no number free.
-    if (reply_.has(kDescriptor) && !descriptor_)
+    if (reply_.has(kDescriptor) && descriptors_.empty()) {
+        clean_ = false;  // with the connection goes what was meant for us
         return Status(Code::Busy,
                       "this process has too many open files to receive another; close some");
+    }
     // Who answered has what it sends.
     deadline_ =
         Deadline(watched && !question->head_only ? std::min(question->silence, deadline_.stall)
@@ -427,12 +430,25 @@ Status Exchange::send_body(const void* data, std::size_t size) {
     return channel_.send(data, size, deadline_).located(address_);
 }
 
+Status Exchange::send_body(const Fd& file, std::uint64_t offset, std::uint64_t size) {
+    deadline_ = Deadline(deadline_.stall);
+    deadline_.allow(size);
+    return channel_.send_file(file, offset, size, deadline_).located(address_);
+}
+
 Status Exchange::finish_body(std::uint32_t crc) {
     std::string trailer = MetaWriter().number(crc).take();
     Status status = channel_.send(trailer.data(), trailer.size(), deadline_);
     // The last owner has only now begun to store what it received.
     deadline_.end = std::max(deadline_.end, Clock::now() + deadline_.stall);
     if (status.ok()) status = read_reply();
+    return std::move(status).located(address_);
+}
+
+Status Exchange::ask_again(const Question& question) {
+    deadline_ = Deadline(deadline_.stall);
+    Status status = send_question(question);
+    if (status.ok()) status = read_reply(&question);
     return std::move(status).located(address_);
 }
 

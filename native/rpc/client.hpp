@@ -12,7 +12,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutex.hpp"
 #include "base/scratch.hpp"
 #include "rpc/channel.hpp"
 #include "rpc/frame.hpp"
@@ -43,7 +43,8 @@ struct Question {
     // whether that one lives; if not, the wait ends before the deadline does.
     Duration silence = {};
     std::function<bool()> lives = {};
-    bool head_only = false;  // the body of the answer may be silent as long as the deadline
+    std::uint64_t moved_bytes = 0;  // by the other side, before it answers
+    bool head_only = false;         // the body of the answer may be silent as long as the deadline
 };
 
 // One request on one connection, from the first reply to the end of its body.
@@ -54,7 +55,8 @@ class Exchange {
 
     const Header& reply() const { return reply_; }
     const std::string& meta() const { return meta_; }
-    Fd take_descriptor() { return std::move(descriptor_); }
+    Fd take_descriptor() { return descriptors_.empty() ? Fd() : std::move(descriptors_.front()); }
+    std::vector<Fd> take_descriptors() { return std::move(descriptors_); }
 
     // The body of the reply, verified; `out` has room for reply().body_bytes.
     Status read_body(char* out);
@@ -64,7 +66,12 @@ class Exchange {
 
     // After a reply with kGoOn: the announced body in pieces, then its checksum and the next reply.
     Status send_body(const void* data, std::size_t size);
+    Status send_body(const Fd& file, std::uint64_t offset, std::uint64_t size);
     Status finish_body(std::uint32_t crc);
+
+    // After the whole of a reply: another request on the same connection, and the head of its
+    // reply.
+    Status ask_again(const Question& question);
 
   private:
     friend class Client;
@@ -106,7 +113,7 @@ class Exchange {
     std::uint64_t request_ = 0;  // its number
     Header reply_;
     std::string meta_;
-    Fd descriptor_;
+    std::vector<Fd> descriptors_;
     Ahead ahead_;
     bool wants_descriptor_ = false;
     bool clean_ = false;  // the connection can serve the next request
@@ -162,21 +169,23 @@ class Client {
     void discard(Channel channel);
     std::optional<Channel> take_idle(const std::string& address);
     void forget(const std::string& address);  // its agent has been replaced
-    void drop_stale(std::vector<Idle>& connections, TimePoint now);
-    void abandon_after_fork();
+    void drop_stale(std::vector<Idle>& connections, TimePoint now) REQUIRES(mutex_);
+    void abandon_after_fork() REQUIRES(mutex_);
 
     const std::string job_key_;
     const Duration looks_for_;
-    std::mutex mutex_;
-    std::map<std::string, std::vector<Idle>, std::less<>> idle_;
+    Mutex mutex_;
+    std::map<std::string, std::vector<Idle>, std::less<>> idle_ GUARDED_BY(mutex_);
     // Every connection, idle or not, and where it leads: a forked child closes its copies.
-    std::map<int, std::string> open_;
-    std::set<std::string, std::less<>> live_, dead_;  // as far as anybody said
-    TimePoint last_sweep_ = Clock::now();
-    bool closed_ = false;
+    std::map<int, std::string> open_ GUARDED_BY(mutex_);
+    // As far as anybody said.
+    std::set<std::string, std::less<>> live_ GUARDED_BY(mutex_), dead_ GUARDED_BY(mutex_);
+    TimePoint last_sweep_ GUARDED_BY(mutex_) = Clock::now();
+    bool closed_ GUARDED_BY(mutex_) = false;
     std::atomic<std::uint64_t> next_request_{1};
     // Behind what they leave when they go.
-    std::map<std::string, std::shared_ptr<WaitingConnection>, std::less<>> waiting_;
+    std::map<std::string, std::shared_ptr<WaitingConnection>, std::less<>> waiting_
+        GUARDED_BY(mutex_);
 };
 
 }  // namespace holdfast

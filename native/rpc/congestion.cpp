@@ -7,10 +7,10 @@
 #include <atomic>
 #include <cerrno>
 #include <fstream>
-#include <mutex>
 #include <set>
 
 #include "base/fd.hpp"
+#include "base/mutex.hpp"
 
 namespace holdfast {
 namespace {
@@ -54,9 +54,9 @@ Result<std::string> choose_congestion_control(const std::string& wanted) {
     if (!ask_for(probe.get(), wanted))
         return Status(Code::BadInput, "this system does not allow the congestion control '" +
                                           wanted + "'; use auto, system or one of: " + allowed());
-    static std::mutex mutex;
+    static Mutex mutex;
     static std::set<std::string> names;
-    std::lock_guard lock(mutex);
+    Lock lock(mutex);
     chosen = &*names.insert(wanted).first;
     return control_of(probe.get());
 }

@@ -57,7 +57,7 @@ Connection::Connection(Fd fd, bool local, std::string peer, std::string_view job
       input_(kInput, '\0') {
     if (trusted_) return;
     nonce_ = fresh_nonce();
-    output_.emplace();
+    output_.emplace(Output());
     output_->head.resize(kChallengeBytes);
     encode_challenge(nonce_, output_->head.data());
 }
@@ -108,7 +108,7 @@ Result<Connection::Read> Connection::read(Request& request) {
                     return Status(Code::Damaged,
                                   "malformed frame: its head does not match its checksum");
                 header_ = *header;
-                request = Request{header_, std::string(meta), local_};
+                request = Request{header_, std::string(meta), local_, &kept_};
                 consume(head);
                 if (input_.size() > kInput && input_end_ <= kInput) {
                     input_.resize(kInput);
@@ -158,7 +158,7 @@ void Connection::take_back(Body& body) {
 // ---- writing ---------------------------------------------------------------------------------
 
 void Connection::answer(Answer answer) {
-    Output& output = output_.emplace();
+    Output& output = output_.emplace(Output());
     Header header;
     header.op = header_.op;
     header.request = header_.request;
@@ -248,12 +248,12 @@ Connection::Flush Connection::send_head() {
         message.msg_iovlen = 2;
     }
     Passing passing;
-    if (out.answer.descriptor) passing.attach(message, out.answer.descriptor.get());
+    if (!out.answer.descriptors.empty()) passing.attach(message, out.answer.descriptors);
     int more = heap == nullptr && out.body_bytes > 0 ? MSG_MORE : 0;
     auto sent = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | more);
     if (sent < 0) return would_block(errno) ? Flush::NotWritable : Flush::Broken;
     last_active_ = Clock::now();
-    out.answer.descriptor.reset();  // it went with the first byte
+    out.answer.descriptors.clear();  // they went with the first byte
     std::size_t of_head = std::min(static_cast<std::size_t>(sent), out.head.size() - out.head_sent);
     out.head_sent += of_head;
     out.body_sent += static_cast<std::size_t>(sent) - of_head;

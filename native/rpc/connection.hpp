@@ -93,8 +93,9 @@ class Connection {
 
     std::string input_;  // kInput bytes; grows to hold a long meta
     std::size_t input_end_ = 0;
-    bool drained_ = false;  // the last receive took all there was: ask epoll before the next
-    Header header_;         // of the last request
+    bool drained_ = false;        // the last receive took all there was: ask epoll before the next
+    Header header_;               // of the last request
+    std::shared_ptr<void> kept_;  // Request::kept
     std::optional<Output> output_;
 
     std::unique_ptr<ParkedRequests> parked_;

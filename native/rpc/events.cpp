@@ -12,7 +12,7 @@ constexpr std::size_t kMostHeard = 256;
 Events::Events() : ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 void Events::push(Event event) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     if (std::holds_alternative<event::Heard>(event)) {
         if (heard_ >= kMostHeard) return;
         ++heard_;
@@ -27,7 +27,7 @@ void Events::push(Event event) {
 }
 
 std::optional<Event> Events::next() {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     if (queue_.empty()) return std::nullopt;
     Event event = std::move(queue_.front());
     queue_.pop_front();

@@ -5,13 +5,13 @@
 
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <variant>
 
 #include "base/clock.hpp"
 #include "base/fd.hpp"
+#include "base/mutex.hpp"
 #include "base/status.hpp"
 
 namespace holdfast {
@@ -75,11 +75,11 @@ class Events {
     int fd() const { return ready_.get(); }
 
   private:
-    std::mutex mutex_;
-    std::deque<Event> queue_;
-    std::size_t heard_ = 0;  // of those in the queue
-    bool woken_ = false;     // the descriptor is readable
-    Fd ready_;               // an eventfd
+    Mutex mutex_;
+    std::deque<Event> queue_ GUARDED_BY(mutex_);
+    std::size_t heard_ GUARDED_BY(mutex_) = 0;  // of those in the queue
+    bool woken_ GUARDED_BY(mutex_) = false;     // the descriptor is readable
+    Fd ready_;                                  // an eventfd
 };
 
 }  // namespace holdfast

@@ -33,6 +33,7 @@ enum class Op : std::uint8_t {
     Stat = 5,
     List = 6,
     Drop = 7,
+    DropBelow = 8,
     Verify = 9,
     Call = 10,
     Probe = 11,
@@ -43,11 +44,13 @@ enum class Op : std::uint8_t {
     Tree = 16,
     Wait = 17,    // a call that may be answered late, beside others on one connection
     Cancel = 18,  // nobody waits for that answer any more
+    Hand = 19,
+    Seal = 20,
 };
-constexpr std::uint8_t kLastOp = 18;
-// 4 and 8 are not in use.
+constexpr std::uint8_t kLastOp = 20;
+// 4 is not in use.
 constexpr bool is_op(std::uint8_t number) {
-    return number >= 1 && number <= kLastOp && number != 4 && number != 8;
+    return number >= 1 && number <= kLastOp && number != 4;
 }
 
 enum Flag : std::uint16_t {

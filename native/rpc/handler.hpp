@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "base/fd.hpp"
@@ -21,6 +22,9 @@ struct Request {
     Header header;
     std::string meta;
     bool local = false;  // over a Unix socket: descriptors can be passed
+    // What the handler keeps for the connection. Whoever serves the request has it to itself; it
+    // goes when the connection does, on any thread, and must not block that.
+    std::shared_ptr<void>* kept = nullptr;
 };
 
 // Bytes in memory that `owner` keeps alive.
@@ -63,7 +67,7 @@ struct Answer {
     std::string meta;
     std::variant<std::monostate, HeapSlice, FileSlice, std::shared_ptr<Growing>> body;
     std::uint32_t body_crc = 0;  // unless it grows
-    Fd descriptor;
+    std::vector<Fd> descriptors;
 
     Answer() = default;
     Answer(Status failure) : status(std::move(failure)) {}

@@ -7,7 +7,7 @@ namespace holdfast {
 void Incidents::note(event::Incident incident) {
     incident.ended = BootClock::now();
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         Recent& recent = recent_.at(static_cast<std::size_t>(incident.kind));
         TimePoint now = Clock::now();
         if (now - recent.second >= std::chrono::seconds(1)) {

@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "base/status.hpp"
 #include "rpc/events.hpp"
 
@@ -36,8 +36,8 @@ class Incidents {
     };
 
     Events& events_;
-    std::mutex mutex_;
-    std::array<Recent, event::Incident::kKinds> recent_;
+    Mutex mutex_;
+    std::array<Recent, event::Incident::kKinds> recent_ GUARDED_BY(mutex_);
 };
 
 // One request, from its beginning to its end. The texts must outlive it.

@@ -63,13 +63,13 @@ void Loop::stop() {
     if (thread_.joinable()) thread_.join();
     watched_.clear();
     listeners_.clear();
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     posted_.clear();
 }
 
 void Loop::post(std::function<void()> work) {
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         posted_.push_back(std::move(work));
     }
     if (std::this_thread::get_id() == runs_on_)
@@ -135,7 +135,7 @@ void Loop::turn() {
 void Loop::run_posted() {
     std::vector<std::function<void()>> posted;
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         posted.swap(posted_);
     }
     for (auto& work : posted)

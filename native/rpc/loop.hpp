@@ -6,13 +6,13 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "base/fd.hpp"
+#include "base/mutex.hpp"
 #include "rpc/connection.hpp"
 #include "rpc/handler.hpp"
 #include "rpc/pool.hpp"
@@ -103,8 +103,8 @@ class Loop {
     };
     std::unordered_map<int, Watched> watched_;
 
-    std::mutex mutex_;
-    std::vector<std::function<void()>> posted_;
+    Mutex mutex_;
+    std::vector<std::function<void()>> posted_ GUARDED_BY(mutex_);
 };
 
 }  // namespace holdfast

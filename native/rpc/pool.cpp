@@ -22,7 +22,7 @@ Pool::~Pool() {
 }
 
 void Pool::stop() {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     stopping_ = true;
     std::deque<std::function<void()>> dropped;
     for (Lane& lane : lanes_) {
@@ -35,11 +35,11 @@ void Pool::stop() {
     lock.unlock();
     dropped.clear();
     lock.lock();
-    ended_.wait(lock, [&] { return threads_ == 0; });
+    ended_.wait(lock, [&]() REQUIRES(mutex_) { return threads_ == 0; });
 }
 
 void Pool::run(std::size_t lane_index, std::function<void()> work) {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     if (stopping_) return;
     Lane& lane = lanes_.at(lane_index);
     lane.queue.push_back(std::move(work));
@@ -64,12 +64,13 @@ void Pool::run(std::size_t lane_index, std::function<void()> work) {
 }
 
 void Pool::serve(Lane& lane) {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     while (!stopping_) {
         if (lane.queue.empty()) {
             ++lane.idle;
-            bool woken = lane.wake.wait_for(lock, kIdleTime,
-                                            [&] { return stopping_ || !lane.queue.empty(); });
+            bool woken = lane.wake.wait_for(lock, kIdleTime, [&]() REQUIRES(mutex_) {
+                return stopping_ || !lane.queue.empty();
+            });
             --lane.idle;
             if (!woken) break;
             continue;

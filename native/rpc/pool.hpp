@@ -8,12 +8,12 @@
 // destroyed without having run, so what must end in any case ends in a destructor.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <vector>
+
+#include "base/mutex.hpp"
 
 namespace holdfast {
 
@@ -30,16 +30,16 @@ class Pool {
         std::deque<std::function<void()>> queue;
         std::size_t threads = 0;
         std::size_t idle = 0;
-        std::condition_variable wake;
+        Condition wake;
     };
     void serve(Lane& lane);
 
-    std::mutex mutex_;
+    Mutex mutex_;
     std::deque<Lane> lanes_;  // a deque: its elements do not move
     const std::size_t threads_per_lane_;
-    std::size_t threads_ = 0;
-    std::condition_variable ended_;
-    bool stopping_ = false;
+    std::size_t threads_ GUARDED_BY(mutex_) = 0;
+    Condition ended_;
+    bool stopping_ GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace holdfast

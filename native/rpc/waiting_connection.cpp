@@ -54,7 +54,7 @@ WaitingConnection::~WaitingConnection() {
 // ---- its life --------------------------------------------------------------------------------
 
 Status WaitingConnection::open(Duration deadline) {
-    std::lock_guard one(dialling_);
+    Lock one(dialling_);
     {
         Lock lock(mutex_);
         if (failure_) return *failure_;
@@ -120,16 +120,16 @@ bool WaitingConnection::send_some() {
     return true;
 }
 
-Status WaitingConnection::flush(Lock& lock, TimePoint end) {
+Status WaitingConnection::flush(TimePoint end) {
     while (!send_some()) {
         if (Clock::now() >= end) {  // agents always read: this one is as good as gone
             fail(Status(Code::DeadlineMissed, "no sign of life within the deadline"));
             break;
         }
         int fd = channel_->fd();
-        lock.unlock();
+        mutex_.unlock();
         Status status = wait_for(fd, POLLOUT, end) ? Status() : after_signal();
-        lock.lock();
+        mutex_.lock();
         if (!status.ok()) return status;
     }
     return failure_ ? *failure_ : Status();
@@ -151,7 +151,7 @@ Result<PendingCall> WaitingConnection::send(std::string_view meta, Duration with
     slot->end = slot->sent + within + silence;  // it is the agent that says so before
     slots_.emplace(slot->request, slot);
     queue(Op::Wait, slot->request, meta, silence);
-    if (Status status = flush(lock, slot->sent + silence); !status.ok()) {
+    if (Status status = flush(slot->sent + silence); !status.ok()) {
         withdraw(*slot, status);
         return status;
     }
@@ -241,13 +241,13 @@ void WaitingConnection::conclude(Slot& slot) {
                           address_));
 }
 
-Status WaitingConnection::watch(Lock& lock, TimePoint until) {
+Status WaitingConnection::watch(TimePoint until) {
     watched_ = true;
     int fd = channel_->fd();
     short events = output_.empty() ? POLLIN : POLLIN | POLLOUT;
-    lock.unlock();
+    mutex_.unlock();
     Status status = wait_for(fd, events, until) ? Status() : after_signal();
-    lock.lock();
+    mutex_.lock();
     watched_ = false;
     if (status.ok()) send_some();
     return status;
@@ -261,7 +261,7 @@ Result<std::string> WaitingConnection::result(Slot& slot) {
     while (conclude(slot), !slot.result && status.ok()) {
         auto until = std::min(silent_by(slot), slot.end);
         if (!watched_) {
-            status = watch(lock, until);
+            status = watch(until);
             continue;
         }
         if (for_signals) until = std::min(until, Clock::now() + kSignalsEvery);

@@ -9,17 +9,16 @@
 #pragma once
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "rpc/channel.hpp"
 #include "rpc/frame.hpp"
 
@@ -51,44 +50,45 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
         Duration silence{};
         TimePoint sent{}, end{};
         std::optional<Result<std::string>> result{};
-        std::condition_variable wake{};  // a result, or somebody must watch the socket
+        Condition wake{};  // a result, or somebody must watch the socket
     };
-    using Lock = std::unique_lock<std::mutex>;
 
     Result<std::string> result(Slot& slot);
     bool done(Slot& slot);
     void cancel(Slot& slot);
 
-    // With the lock, which only the first two give up meanwhile.
-    Status flush(Lock& lock, TimePoint end);
-    Status watch(Lock& lock, TimePoint until);
-    void queue(Op op, std::uint64_t request, std::string_view meta, Duration silence);
-    bool send_some();  // false if the socket takes no more
-    void receive();    // all that is there
-    void take_frames();
-    void take(const Header& header, std::string_view meta, std::string_view body);
+    // The first two give the lock up meanwhile.
+    Status flush(TimePoint end) REQUIRES(mutex_);
+    Status watch(TimePoint until) REQUIRES(mutex_);
+    void queue(Op op, std::uint64_t request, std::string_view meta, Duration silence)
+        REQUIRES(mutex_);
+    bool send_some() REQUIRES(mutex_);  // false if the socket takes no more
+    void receive() REQUIRES(mutex_);    // all that is there
+    void take_frames() REQUIRES(mutex_);
+    void take(const Header& header, std::string_view meta, std::string_view body) REQUIRES(mutex_);
     // Sees whether there is an answer, or will be none.
-    void conclude(Slot& slot);
-    TimePoint silent_by(const Slot& slot) const {
+    void conclude(Slot& slot) REQUIRES(mutex_);
+    TimePoint silent_by(const Slot& slot) const REQUIRES(mutex_) {
         return std::max(heard_, slot.sent) + slot.silence;
     }
-    void finish(Slot& slot, Result<std::string> result);
-    void withdraw(Slot& slot, Status reason);
-    void fail(Status reason);
+    void finish(Slot& slot, Result<std::string> result) REQUIRES(mutex_);
+    void withdraw(Slot& slot, Status reason) REQUIRES(mutex_);
+    void fail(Status reason) REQUIRES(mutex_);
 
     Client& client_;
     const std::string address_;
-    std::mutex dialling_;  // before mutex_
-    std::mutex mutex_;     // before the Client's
-    std::optional<Channel> channel_;
-    std::optional<Status> failure_;  // nothing goes over it any more
-    std::map<std::uint64_t, std::shared_ptr<Slot>> slots_;
-    std::multiset<Slot*> waiting_;  // somebody is in result()
-    bool watched_ = false;          // one of those watches the socket
-    std::string input_, output_;    // from a frame's first byte on; from an unsent byte on
-    std::uint64_t next_request_ = 1;
-    TimePoint heard_{};
-    TimePoint idle_since_ = Clock::now();
+    Mutex dialling_ ACQUIRED_BEFORE(mutex_);
+    Mutex mutex_;  // before the Client's
+    std::optional<Channel> channel_ GUARDED_BY(mutex_);
+    std::optional<Status> failure_ GUARDED_BY(mutex_);  // nothing goes over it any more
+    std::map<std::uint64_t, std::shared_ptr<Slot>> slots_ GUARDED_BY(mutex_);
+    std::multiset<Slot*> waiting_ GUARDED_BY(mutex_);  // somebody is in result()
+    bool watched_ GUARDED_BY(mutex_) = false;          // one of those watches the socket
+    std::string input_ GUARDED_BY(mutex_);             // from a frame's first byte on
+    std::string output_ GUARDED_BY(mutex_);            // from an unsent byte on
+    std::uint64_t next_request_ GUARDED_BY(mutex_) = 1;
+    TimePoint heard_ GUARDED_BY(mutex_){};
+    TimePoint idle_since_ GUARDED_BY(mutex_) = Clock::now();
 };
 
 // A call that is answered later. The last reference to it cancels it.
