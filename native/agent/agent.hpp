@@ -67,6 +67,10 @@ class Agent {
         placement_.set(placement);
         store_->place(std::move(placement), placement_.self());
     }
+    // Members that are suspected from now on, and no others.
+    void set_suspects(std::vector<std::uint64_t> numbers) {
+        placement_.set_suspects(std::move(numbers));
+    }
 
     // Ends all requests and waits for the threads; removing the tiers is the destructor's.
     void stop() {
@@ -87,7 +91,7 @@ class Agent {
           opener_(*store_, files_, peers_, placement_, events_, incidents_),
           tree_(*store_, files_, peers_, placement_, events_, incidents_),
           broadcast_(tree_),
-          operations_(*store_, peers_, calls_, placement_, incidents_),
+          operations_(*store_, peers_, calls_, placement_, incidents_, server_.pool()),
           probes_(placement_, peers_, events_),
           requests_(operations_, peers_, placement_, events_, incidents_, server_.pool()),
           ready_(::epoll_create1(EPOLL_CLOEXEC)) {

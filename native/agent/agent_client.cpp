@@ -1,6 +1,9 @@
 #include "agent/agent_client.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 
 #include "base/crc32c.hpp"
 
@@ -8,18 +11,49 @@ namespace holdfast {
 namespace {
 
 constexpr std::size_t kPiece = 256 << 10;
+// What is written to a file at once gets pages of that size, and is still in the cache after its
+// checksums were taken.
+constexpr std::size_t kWritten = 1 << 20;
+
+bool write_at(const Fd& file, std::string_view piece, std::size_t offset) {
+    while (!piece.empty()) {
+        auto put = ::pwrite(file.get(), piece.data(), piece.size(), static_cast<off_t>(offset));
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return false;
+        offset += static_cast<std::size_t>(put);
+        piece.remove_prefix(static_cast<std::size_t>(put));
+    }
+    return true;
+}
 
 }  // namespace
 
 Status AgentClient::put(const std::vector<std::string>& addresses,
                         const std::vector<std::uint64_t>& owners, const std::string& key,
-                        std::string_view data, Tier tier, Duration deadline) {
+                        std::string_view data, Tier tier, Duration deadline, PutOptions options) {
     if (addresses.empty() || addresses.size() > kMaxCopies || addresses.size() != owners.size())
         return Status(Code::BadInput, "a put needs 1 to " + std::to_string(kMaxCopies) +
                                           " owners and the address of each, not " +
                                           std::to_string(owners.size()) + " and " +
                                           std::to_string(addresses.size()));
-    PutMessage message{key, tier, owners, {addresses.begin() + 1, addresses.end()}};
+    PutMessage message{.key = key,
+                       .tier = tier,
+                       .owners = owners,
+                       .onward = {addresses.begin() + 1, addresses.end()},
+                       .without = std::move(options.without),
+                       .header = std::move(options.header),
+                       .up_to = options.up_to};
+    // Each owner gives those behind it one share less than it has itself.
+    deadline *= static_cast<int>(owners.size());
+    const std::string& first = addresses.front();
+    if (options.hand && first.starts_with("unix:") && data.size() >= HandMessage::kLeast &&
+        data.size() <= HandMessage::kLargest)
+        if (auto done = put_by_hand(first, message, data, deadline)) return std::move(*done);
+    return put_through(first, message, data, deadline);
+}
+
+Status AgentClient::put_through(const std::string& address, const PutMessage& message,
+                                std::string_view data, Duration deadline) {
     Question question{.op = Op::Put, .meta = message.encode()};
     bool small = data.size() < kHeapLimit;
     if (small) {
@@ -28,9 +62,7 @@ Status AgentClient::put(const std::vector<std::string>& addresses,
         question.flags = kAskFirst;
         question.announced_bytes = data.size();
     }
-    // Each owner gives those behind it one share less than it has itself.
-    auto exchange =
-        client_.ask(addresses.front(), question, deadline * static_cast<int>(owners.size()));
+    auto exchange = client_.ask(address, question, deadline);
     if (!exchange.ok()) return exchange.take_status();
     if (small) return {};
     std::uint32_t crc = 0;
@@ -43,6 +75,42 @@ Status AgentClient::put(const std::vector<std::string>& addresses,
     return exchange->finish_body(crc);
 }
 
+std::optional<Status> AgentClient::put_by_hand(const std::string& address,
+                                               const PutMessage& message, std::string_view data,
+                                               Duration deadline) {
+    HandMessage wanted{message.tier, {{message.key, data.size(), message.header}}};
+    auto exchange = client_.ask(
+        address, {.op = Op::Hand, .flags = kDescriptor, .meta = wanted.encode()}, deadline);
+    // We may lack a free number for the descriptor. If the key is taken, put says so as well.
+    if (!exchange.ok() && exchange.status().code() == Code::Busy) return {};
+    if (!exchange.ok()) return exchange.take_status();
+    Fd file = exchange->take_descriptor();
+    if (!file) return {};  // it is stored already: the agent compares
+    std::vector<std::uint32_t> chunks;
+    chunks.reserve((data.size() + kChunk - 1) / kChunk);
+    for (std::size_t at = 0; at < data.size(); at += kWritten) {
+        auto piece = data.substr(at, kWritten);
+        for (std::size_t of = 0; of < piece.size(); of += kChunk) {
+            auto chunk = piece.substr(of, kChunk);
+            chunks.push_back(crc32c(0, chunk.data(), chunk.size()));
+        }
+        if (!write_at(file, piece, at)) {
+            // The agent will meet the same trouble, and knows what follows from it. A seal without
+            // checksums is refused, and gives room and key back before that.
+            file.reset();
+            Question refused{.op = Op::Seal, .meta = message.encode()};
+            (void)exchange->ask_again(refused);
+            return {};
+        }
+    }
+    file.reset();
+    std::string sums = encode_checksums(chunks);
+    Question seal{.op = Op::Seal, .meta = message.encode(), .body = sums};
+    seal.moved_bytes = data.size() * message.onward.size();
+    watch(address, seal);
+    return exchange->ask_again(seal);
+}
+
 Result<Exchange> AgentClient::get(const std::string& address, const GetMessage& message,
                                   bool descriptor, Duration deadline) {
     std::uint16_t flags = descriptor ? kDescriptor : 0;
@@ -52,14 +120,18 @@ Result<Exchange> AgentClient::get(const std::string& address, const GetMessage& 
 
 Result<Exchange> AgentClient::ask_watched(const std::string& address, Question question,
                                           Duration deadline) {
+    watch(address, question);
+    return client_.ask(address, question, deadline);
+}
+
+void AgentClient::watch(const std::string& address, Question& question) {
     question.silence = kLongestSilence;
     question.head_only = true;
-    question.lives = [&] {
+    question.lives = [this, &address] {
         return client_
             .ask(address, {.op = Op::Probe, .meta = ProbeMessage().encode()}, kLongestSilence)
             .ok();
     };
-    return client_.ask(address, question, deadline);
 }
 
 Result<Exchange> AgentClient::read(const std::string& address, const FileOrder& order,
@@ -114,6 +186,13 @@ Result<ListReply> AgentClient::list(const std::string& address, const ListMessag
 Status AgentClient::drop(const std::string& address, const DropMessage& message,
                          Duration deadline) {
     auto exchange = client_.ask(address, {.op = Op::Drop, .meta = message.encode()}, deadline);
+    return exchange.ok() ? Status() : exchange.take_status();
+}
+
+Status AgentClient::drop_below(const std::string& address, const Watermark& mark,
+                               Duration deadline) {
+    if (Status status = mark.check(); !status.ok()) return status;
+    auto exchange = client_.ask(address, {.op = Op::DropBelow, .meta = mark.encode()}, deadline);
     return exchange.ok() ? Status() : exchange.take_status();
 }
 

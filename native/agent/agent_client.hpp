@@ -3,6 +3,7 @@
 // which gives the answer to be.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,17 +11,28 @@
 #include "files/messages.hpp"
 #include "rpc/client.hpp"
 #include "store/messages.hpp"
+#include "store/watermarks.hpp"
 
 namespace holdfast {
+
+struct PutOptions {
+    ObjectHeader header = {};
+    std::uint16_t up_to = 0;                  // as in PutMessage
+    std::vector<std::uint64_t> without = {};  // owners that failed, in whose place others stand
+    // Where the first owner is the agent of this host we write the bytes to a file that it hands
+    // us.
+    bool hand = true;
+};
 
 class AgentClient {
   public:
     explicit AgentClient(std::string job_key) : client_(std::move(job_key), kLooksFor) {}
 
     // Stores at all owners, the first of which passes it on; `deadline` is for one of them.
-    // `owners` are their numbers in the order of the ring, `addresses` where they live.
+    // `owners` are their numbers in the order of the placement, `addresses` where they live.
     Status put(const std::vector<std::string>& addresses, const std::vector<std::uint64_t>& owners,
-               const std::string& key, std::string_view data, Tier tier, Duration deadline);
+               const std::string& key, std::string_view data, Tier tier, Duration deadline,
+               PutOptions options = {});
 
     // The reply is there, its body still to be read (or a descriptor to be taken).
     Result<Exchange> get(const std::string& address, const GetMessage& message, bool descriptor,
@@ -42,6 +54,7 @@ class AgentClient {
     Result<ListReply> list(const std::string& address, const ListMessage& message,
                            Duration deadline);
     Status drop(const std::string& address, const DropMessage& message, Duration deadline);
+    Status drop_below(const std::string& address, const Watermark& mark, Duration deadline);
     Result<std::string> call(const std::string& address, const CallMessage& message,
                              std::string_view body, Duration deadline);
 
@@ -52,6 +65,12 @@ class AgentClient {
     Client& client() { return client_; }
 
   private:
+    Status put_through(const std::string& address, const PutMessage& message, std::string_view data,
+                       Duration deadline);
+    // Nothing if it has to go through the socket.
+    std::optional<Status> put_by_hand(const std::string& address, const PutMessage& message,
+                                      std::string_view data, Duration deadline);
+    void watch(const std::string& address, Question& question);
     // An agent that was stopped, or killed while its storage hangs, keeps its connections open: one
     // that is silent for long is asked for a sign of life, and nobody waits for it any longer
     // without one.

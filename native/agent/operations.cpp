@@ -10,11 +10,14 @@ namespace holdfast {
 namespace {
 
 constexpr std::size_t kListBytes = 256 << 10;  // of one page
+constexpr std::size_t kListObjects = 4096;     // likewise
 
 }  // namespace
 
 void Operations::add_to(Handlers& handlers) {
     handlers.add(Op::Put, [this](Request& request) { return put(request); });
+    handlers.add(Op::Hand, [this](Request& request) { return hand(request); });
+    handlers.add(Op::Seal, [this](Request& request) { return seal(request); });
     handlers.add(Op::Get, [this](Request& request) { return get(request); });
     handlers.add(Op::List, [this](Request& request) { return list(request); });
     handlers.add(Op::Call, [this](Request& request) { return call(request); });
@@ -26,21 +29,45 @@ void Operations::add_to(Handlers& handlers) {
                         }};
     });
     // Freeing a large file takes its time, even in memory.
+    handlers.add(Op::DropBelow, [this](Request& request) -> Outcome {
+        return Blocking{lane::kDisk, [this, request = std::move(request)](Body&) {
+                            return drop_below(request);
+                        }};
+    });
     handlers.add(Op::Drop, [this](Request& request) -> Outcome {
         return Blocking{lane::kDisk,
                         [this, request = std::move(request)](Body&) { return drop(request); }};
     });
 }
 
-Status Operations::fence(const std::string& key, std::span<const std::uint64_t> owners,
+Status Operations::fence(const std::string& key, Numbers owners, Numbers without,
                          std::size_t copies, bool must_own) const {
     PlacementPtr placement = placement_.get();
     if (!placement)
         return Status(Code::StaleView, "this agent does not know its peers yet; try again");
-    Owners ours = placement->owners(key, copies);
+    if (Status status = may_leave_out(*placement, key, without); !status.ok()) return status;
+    Owners ours = placement->owners(key, copies, without);
     if (ours == owners && (!must_own || ours.contains(placement_.self()))) return {};
     return Status(Code::StaleView, "'" + key + "' has other owners in this agent's view; " +
                                        "try again when the views agree");
+}
+
+Status Operations::may_leave_out(const Placement& placement, const std::string& key,
+                                 Numbers without) const {
+    if (without.empty()) return {};
+    const SlotTable* table = placement.table(key);
+    std::size_t most = table ? table->may_leave_out : 0;
+    if (without.size() > most)
+        return Status(Code::BadInput, "at most " + std::to_string(most) + " owners of '" + key +
+                                          "' may be left out, not " +
+                                          std::to_string(without.size()));
+    // Who is dead here is in no slot any more, so that to leave it out changes nothing.
+    for (std::uint64_t member : table->members(key))
+        if (std::ranges::find(without, member) != without.end() && !placement_.suspects(member))
+            return Status(Code::StaleView, "an owner of '" + key + "' was left out that this " +
+                                               "agent does not suspect; try again when the views " +
+                                               "agree");
+    return {};
 }
 
 // ---- pull ------------------------------------------------------------------------------------
@@ -57,13 +84,18 @@ Result<ObjectPtr> Operations::pull_here(const Pull& wanted, Duration deadline) {
         return exchange.take_status();
     }
     auto theirs = ObjectInfo::decode(exchange->meta());
-    if (!theirs.ok()) return theirs.take_status();
-    auto writer =
-        store_.create({wanted.key, theirs->size, wanted.tier, theirs->has_source, theirs->copies});
+    if (!theirs.ok()) return damaged_there(wanted, theirs.take_status(), deadline);
+    auto writer = handing_.create({.key = wanted.key,
+                                   .size = theirs->size,
+                                   .tier = wanted.tier,
+                                   .has_source = theirs->has_source,
+                                   .copies = theirs->copies,
+                                   .least = theirs->least,
+                                   .header = theirs->header});
     if (!writer.ok()) {
         if (writer.status().code() == Code::Full && theirs->has_source)
-            store_.let_go({theirs->key, theirs->size, theirs->crc, wanted.tier, theirs->copies,
-                           theirs->has_source});
+            store_.let_go({theirs->key, theirs->size, theirs->header.behind(theirs->crc),
+                           wanted.tier, theirs->copies, theirs->has_source});
         return writer.take_status();
     }
     Status status = exchange->read_body([&](const char* data, std::size_t size) {
@@ -71,13 +103,7 @@ Result<ObjectPtr> Operations::pull_here(const Pull& wanted, Duration deadline) {
         return writer->append(data, size);
     });
     wait.ended(status, theirs->size);
-    if (!status.ok()) {
-        // Bad on its way, or bad at its source? That agent looks again and gives up a bad copy.
-        if (status.code() == Code::Damaged)
-            (void)peers_.ask(wanted.from,
-                             {.op = Op::Verify, .meta = KeyMessage{wanted.key}.encode()}, deadline);
-        return status;
-    }
+    if (!status.ok()) return damaged_there(wanted, std::move(status), deadline);
     auto object = writer->commit(exchange->reply().body_crc);
     if (!object.ok()) {
         Status gone = store_.absent(wanted.key);
@@ -88,6 +114,14 @@ Result<ObjectPtr> Operations::pull_here(const Pull& wanted, Duration deadline) {
     return object;
 }
 
+// Bad on its way, or bad at its source? That agent looks again and gives up a bad copy.
+Status Operations::damaged_there(const Pull& wanted, Status status, Duration deadline) {
+    if (status.code() == Code::Damaged)
+        (void)peers_.ask(wanted.from, {.op = Op::Verify, .meta = KeyMessage{wanted.key}.encode()},
+                         deadline);
+    return status;
+}
+
 // We have it already: are we right about it, and do the others want more copies than we know of?
 Result<ObjectPtr> Operations::compare_there(const ObjectPtr& object, const Pull& wanted,
                                             Duration deadline) {
@@ -96,9 +130,11 @@ Result<ObjectPtr> Operations::compare_there(const ObjectPtr& object, const Pull&
     if (!exchange.ok()) return exchange.take_status();
     auto theirs = ObjectInfo::decode(exchange->meta());
     if (!theirs.ok()) return theirs.take_status();
-    if (theirs->size != object->size || theirs->crc != object->crc)
+    bool same =
+        theirs->size == object->size && theirs->header.behind(theirs->crc) == object->full_crc();
+    if (!same)
         return Status(Code::KeyExists, "'" + wanted.key + "' has other contents here", wanted.from);
-    ObjectPtr kept = store_.raise_copies(object, theirs->copies);
+    ObjectPtr kept = store_.raise_copies(object, theirs->copies, theirs->least);
     return kept ? kept : object;
 }
 
@@ -107,10 +143,10 @@ Result<ObjectPtr> Operations::compare_there(const ObjectPtr& object, const Pull&
 Status Operations::drop(const DropMessage& message) {
     // A sender that knows fewer members than copies are wanted has a short list, with which ours
     // may begin: it counts only if no more copies were wanted.
-    std::size_t copies = message.owners.size();
+    std::size_t copies = std::max<std::size_t>(message.owners.size(), message.copies);
     if (ObjectPtr object = store_.find(message.key))
         copies = std::max<std::size_t>(copies, object->copies);
-    Status stale = fence(message.key, message.owners, copies, false);
+    Status stale = fence(message.key, message.owners, message.without, copies, false);
     if (stale.ok()) store_.drop(message.key);
     return stale;
 }
@@ -132,6 +168,18 @@ Answer Operations::drop(const Request& request) {
     return status;
 }
 
+Answer Operations::drop_below(const Request& request) {
+    auto mark = Watermark::decode(request.meta);
+    if (!mark) return Status(Code::BadInput, "the meta holds no watermark");
+    if (mark->prefix.starts_with(kFilePrefix))
+        return Status(Code::BadInput, "files are not dropped by a watermark");
+    Wait wait(incidents_, "drop below", mark->prefix, "",
+              std::chrono::milliseconds(request.header.deadline_ms));
+    store_.learn({{Topic::Watermark, mark->encode()}});
+    wait.ended(Status());
+    return {};
+}
+
 Answer Operations::stat(const Request& request, bool verify) {
     auto message = KeyMessage::decode(request.meta);
     if (!message.ok()) return message.take_status();
@@ -150,14 +198,19 @@ Answer Operations::list(const Request& request) {
     ListReply reply;
     std::size_t bytes = 0;
     // Some more than fit a page, so that `more` is known.
-    for (auto& object : store_.list(message->prefix, message->after, 4096)) {
+    auto found = store_.list(message->prefix, message->after, kListObjects);
+    for (auto& object : found) {
+        if (!object->header.sound()) {
+            (void)store_.verify(object);  // and it is given up
+            continue;
+        }
         reply.more = true;
-        bytes += object->key.size() + 64;
+        bytes += object->key.size() + object->header.bytes.size() + 64;
         if (bytes > kListBytes) break;
         reply.more = false;
         reply.objects.push_back(ObjectInfo::of(*object));
     }
-    reply.more |= reply.objects.size() == 4096;
+    reply.more |= found.size() == kListObjects;
     auto page = std::make_shared<const std::string>(reply.encode());
     Answer answer;
     answer.body_crc = crc32c(0, page->data(), page->size());

@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -14,6 +16,8 @@
 #include "rpc/client.hpp"
 #include "rpc/handlers.hpp"
 #include "rpc/incidents.hpp"
+#include "rpc/pool.hpp"
+#include "store/handing.hpp"
 #include "store/messages.hpp"
 #include "store/store.hpp"
 
@@ -33,12 +37,13 @@ struct Pull {
 class Operations {
   public:
     Operations(Store& store, Client& peers, Calls& calls, const CurrentPlacement& placement,
-               Incidents& incidents)
+               Incidents& incidents, Pool& pool)
         : store_(store),
           peers_(peers),
           calls_(calls),
           placement_(placement),
-          incidents_(incidents) {}
+          incidents_(incidents),
+          handing_(store, pool, lane::kDisk) {}
 
     void add_to(Handlers& handlers);
 
@@ -48,20 +53,35 @@ class Operations {
     const OperationCounters& counters() const { return counters_; }
 
   private:
-    // StaleView unless our view gives the same owners to `copies` copies of the key, and us among
-    // them if we `must_own`.
-    Status fence(const std::string& key, std::span<const std::uint64_t> owners, std::size_t copies,
+    using Numbers = std::span<const std::uint64_t>;  // of members
+    // StaleView unless our view gives the same owners to `copies` copies of the key, `without`
+    // those whom we suspect ourselves, and us among them if we `must_own`.
+    Status fence(const std::string& key, Numbers owners, Numbers without, std::size_t copies,
                  bool must_own) const;
+    Status may_leave_out(const Placement& placement, const std::string& key, Numbers without) const;
     Answer drop(const Request& request);
     Status drop(const DropMessage& message);
+    Answer drop_below(const Request& request);
     // What is said of an object that is not here to one who asked for member `wanted`.
     Status absent(const std::string& key, std::uint64_t wanted);
     Outcome put(Request& request);
     Answer put_inline(const PutMessage& message, Body& body);
     Answer put_streamed(const PutMessage& message, Body& body);
+    // Lets the next owner, if there is one, reserve room for so many bytes.
+    Result<std::optional<Exchange>> ask_next(const PutMessage& message, std::uint64_t size,
+                                             const Body& body);
+    // All bytes are here, and have been sent to the next owner: it commits before we do.
+    Answer finish(const PutMessage& message, Writer& writer, std::optional<Exchange>& next,
+                  std::uint32_t crc, const Body& body);
+    Answer commit(Writer& writer, std::uint32_t crc);
+    Outcome hand(Request& request);
+    Outcome seal(Request& request);
+    Answer seal(const PutMessage& message, std::shared_ptr<void>& kept, const std::string& sums,
+                const Body& body);
     Outcome get(Request& request);
     Answer serve(const ObjectPtr& object, const GetMessage& message, bool descriptor);
     Answer serve_heap(const ObjectPtr& object, const GetMessage& message);
+    Status damaged_there(const Pull& wanted, Status status, Duration deadline);
     Result<ObjectPtr> compare_there(const ObjectPtr& object, const Pull& wanted, Duration deadline);
     Answer list(const Request& request);
     Answer stat(const Request& request, bool verify);
@@ -73,6 +93,7 @@ class Operations {
     Calls& calls_;
     const CurrentPlacement& placement_;
     Incidents& incidents_;
+    Handing handing_;
     OperationCounters counters_;
 };
 

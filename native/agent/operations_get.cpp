@@ -79,7 +79,7 @@ Answer Operations::serve(const ObjectPtr& object, const GetMessage& message, boo
     answer.meta = ObjectInfo::of(*object).encode();
     if (descriptor) {
         answer.flags = kDescriptor;
-        answer.descriptor = std::move(*file);
+        answer.descriptors.push_back(std::move(*file));
         return answer;
     }
     std::uint64_t length = std::min(message.length, object->size - message.offset);

@@ -24,6 +24,15 @@ PutMessage onward(const PutMessage& message) {
     return next;
 }
 
+Store::NewObject wanted(const PutMessage& message, std::uint64_t size) {
+    return {.key = message.key,
+            .size = size,
+            .tier = message.tier,
+            .copies = message.copies(),
+            .least = message.least(),
+            .header = message.header};
+}
+
 // Our sender waits as long as `body.deadline()`; those behind us must fail before it does, or it
 // would blame us for them.
 Duration deadline_onward(const PutMessage& message, const Body& body) {
@@ -44,9 +53,9 @@ Outcome Operations::put(Request& request) {
         lane, [this, message = std::move(message), streamed](Body& body) -> Answer {
             Wait wait(incidents_, "put", message.ok() ? std::string_view(message->key) : "", "",
                       body.deadline(), body.arrived());
-            Answer answer(message.ok()
-                              ? fence(message->key, message->owners, message->owners.size(), true)
-                              : message.status());
+            Answer answer(message.ok() ? fence(message->key, message->owners, message->without,
+                                               message->copies(), true)
+                                       : message.status());
             if (answer.status.ok())
                 answer = streamed ? put_streamed(*message, body) : put_inline(*message, body);
             // A small body is on its way already: read it, so that the sender can go
@@ -61,8 +70,7 @@ Outcome Operations::put(Request& request) {
 Answer Operations::put_inline(const PutMessage& message, Body& body) {
     auto bytes = body.read_message();
     if (!bytes.ok()) return bytes.take_status();
-    auto writer =
-        store_.create({message.key, bytes->size(), message.tier, false, message.copies()});
+    auto writer = handing_.create(wanted(message, bytes->size()));
     if (!writer.ok()) return writer.take_status();
     // Before it goes on: if the key holds other bytes here, nobody behind us may store these.
     if (Status status = writer->append(bytes->data(), bytes->size()); !status.ok()) return status;
@@ -76,31 +84,14 @@ Answer Operations::put_inline(const PutMessage& message, Body& body) {
         wait.ended(reply);
         if (!reply.ok()) return reply.take_status();
     }
-    fault_point(Stage::Put);
-    auto object = writer->commit(crc32c(0, bytes->data(), bytes->size()));
-    if (!object.ok()) return object.take_status();
-    ++counters_.puts;
-    counters_.put_bytes += bytes->size();
-    return {};
+    return commit(*writer, crc32c(0, bytes->data(), bytes->size()));
 }
 
 Answer Operations::put_streamed(const PutMessage& message, Body& body) {
-    auto writer = store_.create({message.key, body.size(), message.tier, false, message.copies()});
+    auto writer = handing_.create(wanted(message, body.size()));
     if (!writer.ok()) return writer.take_status();
-    std::optional<Exchange> next;
-    if (!message.onward.empty()) {
-        Duration deadline = deadline_onward(message, body);
-        Wait wait(incidents_, "forward", message.key, message.onward.front(), deadline);
-        auto asked = peers_.ask(message.onward.front(),
-                                {.op = Op::Put,
-                                 .flags = kAskFirst,
-                                 .meta = onward(message).encode(),
-                                 .announced_bytes = body.size()},
-                                deadline);
-        wait.ended(asked);
-        if (!asked.ok()) return asked.take_status();
-        next.emplace(std::move(*asked));
-    }
+    auto next = ask_next(message, body.size(), body);
+    if (!next.ok()) return next.take_status();
     if (Status status = body.go_on(); !status.ok()) return status;
 
     // After a failure the rest is still read, so that our sender hears the reason and not a reset.
@@ -111,25 +102,53 @@ Answer Operations::put_streamed(const PutMessage& message, Body& body) {
         if (!got.ok()) return got.take_status();
         // Ours first: what we refuse (other bytes under the key) goes to nobody behind us.
         if (failed.ok()) failed = writer->append(piece.data(), *got);
-        if (failed.ok() && next) {
+        if (failed.ok() && *next) {
             fault_point(Stage::Chain);
-            failed = next->send_body(piece.data(), *got);
+            failed = (*next)->send_body(piece.data(), *got);
         }
     }
     auto crc = body.expected_crc();
     if (!crc.ok()) return crc.take_status();
-    if (failed.ok() && next) {
+    if (!failed.ok()) return failed;
+    return finish(message, *writer, *next, *crc, body);
+}
+
+Result<std::optional<Exchange>> Operations::ask_next(const PutMessage& message, std::uint64_t size,
+                                                     const Body& body) {
+    std::optional<Exchange> next;
+    if (message.onward.empty()) return next;
+    Duration deadline = deadline_onward(message, body);
+    Wait wait(incidents_, "forward", message.key, message.onward.front(), deadline);
+    auto asked = peers_.ask(message.onward.front(),
+                            {.op = Op::Put,
+                             .flags = kAskFirst,
+                             .meta = onward(message).encode(),
+                             .announced_bytes = size},
+                            deadline);
+    wait.ended(asked);
+    if (!asked.ok()) return asked.take_status();
+    next.emplace(std::move(*asked));
+    return next;
+}
+
+Answer Operations::finish(const PutMessage& message, Writer& writer, std::optional<Exchange>& next,
+                          std::uint32_t crc, const Body& body) {
+    Status failed;
+    if (next) {
         Wait wait(incidents_, "forward", message.key, message.onward.front(),
                   deadline_onward(message, body));
-        failed = next->finish_body(*crc);
+        failed = next->finish_body(crc);
         wait.ended(failed);
     }
-    if (!failed.ok()) return failed;
+    return failed.ok() ? commit(writer, crc) : Answer(std::move(failed));
+}
+
+Answer Operations::commit(Writer& writer, std::uint32_t crc) {
     fault_point(Stage::Put);
-    auto object = writer->commit(*crc);
+    auto object = writer.commit(crc);
     if (!object.ok()) return object.take_status();
     ++counters_.puts;
-    counters_.put_bytes += body.size();
+    counters_.put_bytes += (*object)->size;
     return {};
 }
 

@@ -46,7 +46,7 @@ Duration ProbeResponder::overdue() const {
 }
 
 void ProbeResponder::set_news(std::string news) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     news_ = std::move(news);
 }
 
@@ -56,7 +56,7 @@ Result<ProbeReply> ProbeResponder::reply_to(ProbeMessage message) {
     ProbeReply reply;
     reply.identity = placement_.identity();
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         reply.news = news_;
     }
     auto age =

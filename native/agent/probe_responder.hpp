@@ -3,11 +3,11 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <string>
 #include <variant>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "placement/current_placement.hpp"
 #include "rpc/client.hpp"
 #include "rpc/events.hpp"
@@ -41,8 +41,8 @@ class ProbeResponder {
     std::atomic<std::uint64_t> probes_{0};
     std::atomic<TimePoint> last_beat_{Clock::now()};
     std::atomic<Duration> pause_{Duration()};  // before the last beat
-    std::mutex mutex_;
-    std::string news_;
+    Mutex mutex_;
+    std::string news_ GUARDED_BY(mutex_);
 };
 
 }  // namespace holdfast

@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <thread>
+
 #include "base/log.hpp"
 #include "files/lanes.hpp"
 #include "files/resolve.hpp"
@@ -37,6 +39,12 @@ bool is_direct(const std::string& above, const std::string& path) {
     return names.ok() && names->size() == 1;
 }
 
+void wait_while_written(Store& store, const std::string& key, Duration deadline) {
+    TimePoint end = Clock::now() + deadline;
+    while (store.is_being_written(key) && Clock::now() < end)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
 Answer with_attributes(const Attributes& attributes) {
     Answer answer;
     answer.meta = attributes.encode();
@@ -50,7 +58,9 @@ Files::Files(Store& store, CurrentPlacement& placement, Incidents& incidents, Po
       placement_(placement),
       incidents_(incidents),
       fills_(store, pool, lane::kFill) {
-    store_.watch_dropped([this](const std::string& key) { return learn(key); });
+    store_.watch(Topic::Path, [this](const std::string& notice) { return path_learnt(notice); });
+    store_.watch(Topic::Refresh,
+                 [this](const std::string& notice) { return refresh_learnt(notice); });
 }
 
 // ---- requests --------------------------------------------------------------------------------
@@ -161,13 +171,13 @@ Answer Files::serve(const FileOrder& order, FileCopy copy) {
 
 std::vector<std::string> Files::invalidate(const std::string& path) {
     struct stat now{};
-    std::vector<std::string> keys;
+    std::vector<std::string> notices;
     bool is_file = ::stat(path.c_str(), &now) == 0 && S_ISREG(now.st_mode);
     bool is_way = is_way_to_others(path);
     // Other names by which it is not out yet, if the path is: hard links, and what a link leads to.
     bool has_names = is_file && (is_way || now.st_nlink > 1);
     auto cover = invalidated_.cover(path);
-    if (cover && !has_names && is_direct(cover->path, path)) return {cover->key};
+    if (cover && !has_names && is_direct(cover->path, path)) return {cover->notice};
     std::string whole = path;
     while (whole != "/" && invalidated_.crowded(directory_of(whole))) whole = directory_of(whole);
     if (whole != path) {
@@ -175,30 +185,39 @@ std::vector<std::string> Files::invalidate(const std::string& path) {
                     whole +
                     " were changed: the directory is read from the shared file system until it is "
                     "refreshed");
-        keys.push_back(invalidated_.invalidation(whole, InvalidatedPaths::kWay));
+        notices.push_back(invalidated_.invalidation(whole, InvalidatedPaths::kWay));
     }
     if (has_names || (whole == path && (is_file || !is_way)))
-        keys.push_back(invalidated_.invalidation(path, is_file ? now.st_ino : 0));
+        notices.push_back(invalidated_.invalidation(path, is_file ? now.st_ino : 0));
     if (is_way && whole == path)
-        keys.push_back(invalidated_.invalidation(path, InvalidatedPaths::kWay));
-    store_.bury(keys);
-    return keys;
+        notices.push_back(invalidated_.invalidation(path, InvalidatedPaths::kWay));
+    learn(notices);
+    return notices;
 }
 
-std::string Files::hear_invalidation(const std::string& key) {
-    store_.bury({key});
-    std::string again = invalidated_.repeated(key);
-    if (!again.empty()) store_.bury({again});
+std::string Files::hear_invalidation(const std::string& notice) {
+    learn({notice});
+    std::string again = invalidated_.repeated(notice);
+    if (!again.empty()) learn({again});
     return again;
 }
 
-std::vector<std::string> Files::learn(const std::string& key) {
-    if (auto refreshed = RefreshKey::decode(key)) {
-        heard_of(refreshed->number);
-        if (watch_ && refreshed->number != told_) watch_(refreshed->path);
-        return {};
-    }
-    auto learnt = invalidated_.learn(key);
+void Files::learn(const std::vector<std::string>& notices) {
+    std::vector<Notice> all;
+    for (auto& text : notices) all.push_back({Topic::Path, text});
+    store_.learn(all);
+}
+
+std::vector<std::string> Files::refresh_learnt(const std::string& notice) {
+    auto refreshed = RefreshNotice::decode(notice);
+    if (!refreshed) return {notice};
+    heard_of(refreshed->number);
+    if (watch_ && refreshed->number != told_) watch_(refreshed->path);
+    return {};
+}
+
+std::vector<std::string> Files::path_learnt(const std::string& notice) {
+    auto learnt = invalidated_.learn(notice);
     switch (learnt.news) {
         case InvalidatedPaths::News::Nothing:
             break;
@@ -230,12 +249,13 @@ std::size_t Files::refresh(const std::vector<std::string>& paths, std::uint64_t 
     for (auto& path : paths) forgotten += refresh(path);
     refreshes_.done(number);
     told_ = number;
-    store_.bury({RefreshKey{common_directory(paths), number}.encode()});
+    RefreshNotice notice{common_directory(paths), number};
+    store_.learn({{Topic::Refresh, notice.encode()}});
     return forgotten;
 }
 
 std::size_t Files::refresh(const std::string& path) {
-    if (std::string key = invalidated_.readmission(path); !key.empty()) store_.bury({key});
+    if (std::string notice = invalidated_.readmission(path); !notice.empty()) learn({notice});
     tree_catalog_.refresh(path);
     tree_catalog_.forget(directory_of(path));
     return catalog_.refresh(path);
@@ -324,10 +344,11 @@ Status Files::check_way(const std::string& root, const std::string& path) {
     return {};
 }
 
-std::vector<std::string> Files::others(const FileOrder& order, const std::string& key) {
-    std::vector<std::string> found;
+std::vector<Notice> Files::others(const FileOrder& order, const std::string& key) {
+    std::vector<Notice> found;
     for (auto& object : store_.list(file_prefix(order.path), "", 64))
-        if (object->key != key && object->key.size() == key.size()) found.push_back(object->key);
+        if (object->key != key && object->key.size() == key.size())
+            found.push_back({Topic::Tombstone, object->key});
     return found;
 }
 
@@ -345,9 +366,11 @@ Result<FileCopy> Files::validated(const FileOrder& order) {
 }
 
 Result<FileCopy> Files::fetch(const FileOrder& order, Duration deadline, Young young) {
+    TimePoint end = Clock::now() + deadline;
     auto copy = fetch_once(order, deadline, young);
     // It was stored, or given up, at this moment.
-    if (!copy.ok() && copy.status().code() == Code::Busy) copy = fetch_once(order, deadline, young);
+    if (!copy.ok() && copy.status().code() == Code::Busy)
+        copy = fetch_once(order, end - Clock::now(), young);
     if (copy.ok() || copy.status().code() == Code::NotCached ||
         copy.status().code() == Code::StaleView || copy.status().code() == Code::DeadlineMissed)
         return copy;
@@ -373,7 +396,7 @@ Result<FileCopy> Files::fetch_once(const FileOrder& order, Duration deadline, Yo
         if (again->attributes.identity() != attributes.identity())
             return Status(Code::Busy, order.path + " is just changing; try again");
         ++counters_.changed;
-        store_.bury(old);
+        store_.learn(old);
     }
     if (ObjectPtr object = store_.find(key)) {
         FileCopy copy{attributes, store_.raise_copies(object, order.copies), {}, {}};
@@ -395,7 +418,12 @@ Result<FileCopy> Files::fetch_once(const FileOrder& order, Duration deadline, Yo
     auto growing = fills_.join(
         {key, std::move(*place), order.tier, order.copies, keep, std::move(kept), in_parts},
         deadline);
-    if (!growing.ok()) return growing.take_status();
+    if (!growing.ok()) {
+        // If it is not a fill that writes it, the file is just coming down a tree: while a view
+        // spreads, a node may be asked to stand in for a head that it asks itself.
+        if (growing.status().code() == Code::Busy) wait_while_written(store_, key, deadline);
+        return growing.take_status();
+    }
     if (!*growing) return Status(Code::Busy, order.path + " was just stored; try again");
     return FileCopy{attributes, {}, {}, std::move(*growing)};
 }

@@ -83,14 +83,16 @@ class Files {
     // May block: NotCached if symbolic links on the way to a path were changed, or what they lead
     // to. To be called after the path was resolved.
     Status check_way(const std::string& root, const std::string& path);
-    // May block: somebody changes it, so it is out of the cache from now on. Gives the keys that
-    // say so, for the other members.
+    // May block: somebody changes it, so it is out of the cache from now on. Gives the notices
+    // that say so, for the other members.
     std::vector<std::string> invalidate(const std::string& path);
-    // May block: another member says so. Gives the key that invalidates the path here, if not that
-    // one: we know of a refresh that the other has not heard of.
-    std::string hear_invalidation(const std::string& key);
+    // May block: another member says so. Gives the notice that invalidates the path here, if not
+    // that one: we know of a refresh that the other has not heard of.
+    std::string hear_invalidation(const std::string& notice);
+    // Makes known what is said of paths.
+    void learn(const std::vector<std::string>& notices);
     // Forgets what is known of paths and all below them, which may be cached again, and says so to
-    // all members by a dropped key; gives of how many files something was known.
+    // all members by a notice; gives of how many files something was known.
     std::size_t refresh(const std::vector<std::string>& paths, std::uint64_t number);
     // Another member knows of this refresh.
     void heard_of(std::uint64_t number);
@@ -113,14 +115,16 @@ class Files {
     std::uint64_t fills_joined() const { return fills_.joined(); }
 
   private:
-    std::vector<std::string> learn(const std::string& key);
+    // A new notice of its topic; give those that are to be forgotten.
+    std::vector<std::string> path_learnt(const std::string& notice);
+    std::vector<std::string> refresh_learnt(const std::string& notice);
     std::size_t refresh(const std::string& path);
     Result<FileCopy> fetch_once(const FileOrder& order, Duration deadline, Young young);
     Status fence(const FileOrder& order) const;
     // The size of the largest file to be cached; a quarter of the tier unless it is set.
     std::uint64_t limit(const FileOrder& order);
-    // Other versions than `key` that are stored here.
-    std::vector<std::string> others(const FileOrder& order, const std::string& key);
+    // Drops all other versions than `key` that are stored here.
+    std::vector<Notice> others(const FileOrder& order, const std::string& key);
     Answer serve(const FileOrder& order, FileCopy copy);
     Answer fetch_and_serve(const FileOrder& order, Duration deadline);
     Answer counted(Status failure);

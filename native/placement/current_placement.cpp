@@ -1,20 +1,32 @@
 #include "placement/current_placement.hpp"
 
+#include <algorithm>
+
 namespace holdfast {
 
 void CurrentPlacement::set(PlacementPtr placement) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     placement_ = std::move(placement);
 }
 
 PlacementPtr CurrentPlacement::get() const {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return placement_;
 }
 
 std::uint64_t CurrentPlacement::identity() const {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return placement_ ? placement_->identity : 0;
+}
+
+void CurrentPlacement::set_suspects(std::vector<std::uint64_t> suspects) {
+    Lock lock(mutex_);
+    suspects_ = std::move(suspects);
+}
+
+bool CurrentPlacement::suspects(std::uint64_t number) const {
+    Lock lock(mutex_);
+    return std::ranges::find(suspects_, number) != suspects_.end();
 }
 
 Status CurrentPlacement::is_wanted(std::uint64_t wanted) const {

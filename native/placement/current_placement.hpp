@@ -1,10 +1,12 @@
-// The placement that holds at this moment, and who we are in it. Thread-safe, never blocks.
+// The placement that holds at this moment, who we are in it, and whom we suspect. Thread-safe,
+// never blocks.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <mutex>
+#include <vector>
 
+#include "base/mutex.hpp"
 #include "base/status.hpp"
 #include "placement/placement.hpp"
 
@@ -19,14 +21,19 @@ class CurrentPlacement {
     std::uint64_t self() const { return self_; }  // 0: nobody
     std::uint64_t identity() const;
 
+    // Members that we suspect at this moment; they still own what they own.
+    void set_suspects(std::vector<std::uint64_t> suspects);
+    bool suspects(std::uint64_t number) const;
+
     // Unavailable if another member was `wanted`: one that was started anew at the same address
     // must not answer for the one before. 0 is for whoever lives here.
     Status is_wanted(std::uint64_t wanted) const;
 
   private:
     std::atomic<std::uint64_t> self_{0};
-    mutable std::mutex mutex_;
-    PlacementPtr placement_;
+    mutable Mutex mutex_;
+    PlacementPtr placement_ GUARDED_BY(mutex_);
+    std::vector<std::uint64_t> suspects_ GUARDED_BY(mutex_);
 };
 
 }  // namespace holdfast

@@ -1,11 +1,12 @@
-// Where objects belong in one view: a ring, and the members that stand on it. It knows nothing of
-// who looks at it, so that all members of a view can share one. Immutable once it is shared, so
-// thread-safe; never blocks.
+// Where objects belong in one view: a ring, the members that stand on it, and the tables of key
+// spaces whose keys lie elsewhere. It knows nothing of who looks at it, so that all members of a
+// view can share one. Immutable once it is shared, so thread-safe; never blocks.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "placement/ring.hpp"
+#include "placement/slot_table.hpp"
 #include "placement/tree.hpp"
 
 namespace holdfast {
@@ -38,27 +40,45 @@ struct Placement {
     Trees trees = {};
     // The ring with the nodes on it whose members were lost, if there are any.
     std::optional<Ring> with_lost = {};
+    // Of the key spaces, the longest prefixes first: the first that fits a key has its owners. The
+    // ring has all other keys.
+    std::vector<SlotTable> tables = {};
 
     // `racks` are of the same nodes; without any, all share one.
     static std::shared_ptr<const Placement> make(Ring ring, std::vector<std::uint64_t> numbers,
                                                  std::vector<std::string> addresses,
                                                  std::uint64_t identity,
                                                  std::vector<std::string> racks = {},
-                                                 std::optional<Ring> with_lost = std::nullopt) {
+                                                 std::optional<Ring> with_lost = std::nullopt,
+                                                 std::vector<SlotTable> tables = {}) {
         racks.resize(numbers.size());
-        return std::make_shared<const Placement>(Placement{std::move(ring), std::move(numbers),
-                                                           std::move(addresses), identity,
-                                                           Trees(racks), std::move(with_lost)});
+        std::ranges::stable_sort(tables, std::ranges::greater(),
+                                 [](const SlotTable& table) { return table.prefix.size(); });
+        return std::make_shared<const Placement>(
+            Placement{std::move(ring), std::move(numbers), std::move(addresses), identity,
+                      Trees(racks), std::move(with_lost), std::move(tables)});
     }
 
     bool same_owners(const Placement& other) const {
-        return numbers == other.numbers && ring == other.ring;
+        return numbers == other.numbers && ring == other.ring && tables == other.tables;
     }
-    // Fewer if there are fewer, and never more than kMaxCopies.
-    Owners owners(std::string_view key, std::size_t copies) const {
-        std::array<std::uint32_t, kMaxCopies> nodes;
+    // The table of the key space in which `key` lies; null: it lies on the ring.
+    const SlotTable* table(std::string_view key) const {
+        auto found = std::ranges::find_if(tables, [&](auto& table) { return table.has(key); });
+        return found == tables.end() ? nullptr : &*found;
+    }
+    // Fewer if there are fewer, and never more than kMaxCopies. Of a key space some may be left
+    // out, of the ring nobody is.
+    Owners owners(std::string_view key, std::size_t copies,
+                  std::span<const std::uint64_t> without = {}) const {
         Owners found;
-        found.count = ring.owners(key, std::span(nodes).first(std::min(copies, kMaxCopies)));
+        copies = std::min(copies, kMaxCopies);
+        if (const SlotTable* here = table(key)) {
+            found.count = here->owners(key, without, std::span(found.numbers).first(copies));
+            return found;
+        }
+        std::array<std::uint32_t, kMaxCopies> nodes;
+        found.count = ring.owners(key, std::span(nodes).first(copies));
         for (std::size_t i = 0; i < found.count; ++i) found.numbers[i] = numbers[nodes[i]];
         return found;
     }

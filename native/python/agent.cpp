@@ -80,10 +80,12 @@ nb::dict counters(Agent& agent) {
     all["evicted"] = store.evicted.load();
     all["dropped"] = store.dropped.load();
     all["trimmed"] = store.trimmed.load();
-    all["tombstones"] = agent.store().dropped_digest().first;
-    all["tombstone_bytes"] = agent.store().dropped_bytes();
+    all["notices"] = agent.store().notice_digest().first;
+    all["notice_bytes"] = agent.store().notice_bytes();
     all["damaged"] = store.damaged.load();
     all["refused_full"] = store.refused_full.load();
+    all["sealed"] = store.sealed.load();
+    all["seal_copied"] = store.seal_copied.load();
     all["connections"] = traffic.connections.load();
     all["requests"] = traffic.requests.load();
     all["refused_connections"] = traffic.refused.load();
@@ -203,6 +205,6 @@ void bind_agent(nb::module_& module) {
             "End all requests and wait for the threads.");
     bind_requests(module, agent);
     bind_survey(module, agent);
-    bind_tombstones(agent);
+    bind_notices(agent);
     bind_files(agent);
 }

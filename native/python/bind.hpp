@@ -15,7 +15,7 @@ struct SharedPlacement {
 void bind_agent(nanobind::module_& module);
 void bind_requests(nanobind::module_& module, nanobind::class_<holdfast::Agent>& agent);
 void bind_survey(nanobind::module_& module, nanobind::class_<holdfast::Agent>& agent);
-void bind_tombstones(nanobind::class_<holdfast::Agent>& agent);
+void bind_notices(nanobind::class_<holdfast::Agent>& agent);
 void bind_files(nanobind::class_<holdfast::Agent>& agent);
 void bind_checksums(nanobind::module_& module);
 void bind_client(nanobind::module_& module);

@@ -59,7 +59,8 @@ void bind_client(nb::module_& module) {
         .def_ro("crc32c", &ObjectInfo::crc)
         .def_ro("tier", &ObjectInfo::tier)
         .def_ro("has_source", &ObjectInfo::has_source)
-        .def_ro("copies", &ObjectInfo::copies);
+        .def_ro("copies", &ObjectInfo::copies)
+        .def_prop_ro("header", [](const ObjectInfo& self) { return as_bytes(self.header.bytes); });
 
     nb::class_<PendingCall>(module, "PendingCall",
                             "A call that is answered later; dropping the last reference to it "
@@ -93,22 +94,33 @@ void bind_client(nb::module_& module) {
             "put",
             [](AgentClient& self, const std::vector<std::string>& addresses,
                const std::vector<std::uint64_t>& owners, const nb::bytes& key, nb::handle data,
-               Tier tier, double deadline) {
+               Tier tier, double deadline, const nb::bytes& header, std::uint16_t up_to,
+               const std::vector<std::uint64_t>& without, bool hand) {
                 Buffer buffer(data, PyBUF_SIMPLE);
                 std::string name = as_string(key);
+                auto about = ObjectHeader::of(as_string(header));
                 raise_unless_ok(unlocked([&] {
                     return self.put(addresses, owners, name, {buffer.data(), buffer.size()}, tier,
-                                    as_duration(deadline));
+                                    as_duration(deadline),
+                                    {.header = std::move(about),
+                                     .up_to = up_to,
+                                     .without = without,
+                                     .hand = hand});
                 }));
             },
             "addresses"_a, "owners"_a, "key"_a, "data"_a, "tier"_a = Tier::Memory,
-            "deadline"_a = 5.0,
+            "deadline"_a = 5.0, "header"_a = nb::bytes(""), "up_to"_a = 0,
+            "without"_a = std::vector<std::uint64_t>(), "hand"_a = true,
             nb::sig("def put(self, addresses: collections.abc.Sequence[str], owners: "
                     "collections.abc.Sequence[int], key: bytes, data: typing_extensions.Buffer, "
-                    "tier: Tier = ..., deadline: float = 5.0) -> None"),
+                    "tier: Tier = ..., deadline: float = 5.0, header: bytes = b'', up_to: int = 0, "
+                    "without: collections.abc.Sequence[int] = (), hand: bool = True) -> None"),
             "Store `data` at all owners, in order; returns when all have verified it.\n\n"
-            "`owners` are the members that the ring gives for as many copies; an agent whose view "
-            "gives others refuses with StaleView.")
+            "`owners` are the members that the placement gives for as many copies, as if those "
+            "`without` owned\nnothing; an agent whose view gives others, or that does not suspect "
+            "who is left out, refuses with\nStaleView. With `up_to` they are as many as live, up "
+            "to so many. An agent of this host lets us write\nlarge data to a file of its tier, "
+            "unless `hand` is false.")
         .def(
             "get",
             [](AgentClient& self, const std::string& address, const nb::bytes& key,
@@ -191,14 +203,32 @@ void bind_client(nb::module_& module) {
         .def(
             "drop",
             [](AgentClient& self, const std::string& address, const nb::bytes& key,
-               const std::vector<std::uint64_t>& owners, double deadline) {
-                DropMessage message{as_string(key), owners};
+               const std::vector<std::uint64_t>& owners, double deadline, std::uint16_t copies,
+               const std::vector<std::uint64_t>& without) {
+                DropMessage message{as_string(key), owners, copies, without};
                 raise_unless_ok(
                     unlocked([&] { return self.drop(address, message, as_duration(deadline)); }));
             },
-            "address"_a, "key"_a, "owners"_a, "deadline"_a = 5.0,
+            "address"_a, "key"_a, "owners"_a, "deadline"_a = 5.0, "copies"_a = 0,
+            "without"_a = std::vector<std::uint64_t>(),
+            nb::sig("def drop(self, address: str, key: bytes, owners: "
+                    "collections.abc.Sequence[int], deadline: float = 5.0, copies: int = 0, "
+                    "without: collections.abc.Sequence[int] = ()) -> None"),
             "Remove an object there for ever, whether it is there or not.\n\n"
-            "`owners` are the members that the ring gives for its copies, as for a put.")
+            "`owners` are the members that the placement gives for its copies, as for a put; "
+            "`copies` is how\nmany they were to be, if not as many live.")
+        .def(
+            "drop_below",
+            [](AgentClient& self, const std::string& address, const nb::bytes& prefix,
+               std::uint64_t version, double deadline) {
+                Watermark mark{as_string(prefix), version};
+                raise_unless_ok(unlocked(
+                    [&] { return self.drop_below(address, mark, as_duration(deadline)); }));
+            },
+            "address"_a, "prefix"_a, "version"_a, "deadline"_a = 5.0,
+            "Remove all objects there for ever whose keys are `prefix`, a version below "
+            "`version`,\n"
+            "and nothing else, or a slash and anything.")
         .def(
             "call",
             [](AgentClient& self, const std::string& address, const std::string& service,

@@ -43,6 +43,21 @@ ObjectIndex& counted(ObjectIndex& index) {
 }  // namespace
 
 void bind_object_index(nb::module_& module) {
+    module.def(
+        "tombstone",
+        [](const nb::bytes& key) {
+            return as_bytes(Notice{Topic::Tombstone, as_string(key)}.encode());
+        },
+        "key"_a, "The notice that a key was dropped.");
+    module.def(
+        "watermark",
+        [](const nb::bytes& prefix, std::uint64_t version) {
+            Watermark mark{as_string(prefix), version};
+            raise_unless_ok(mark.check());
+            return as_bytes(Notice{Topic::Watermark, mark.encode()}.encode());
+        },
+        "prefix"_a, "version"_a, "The notice that all versions below one were dropped.");
+
     nb::class_<IndexedObject>(module, "IndexedObject", "An object in an ObjectIndex. Immutable.")
         .def_prop_ro("key", [](const IndexedObject& self) { return as_bytes(self.object->key); })
         .def_prop_ro("held", [](const IndexedObject& self) { return Held::of(*self.object); });
@@ -63,7 +78,7 @@ void bind_object_index(nb::module_& module) {
         .def(
             "publish",
             [](ObjectIndex& self, const nb::bytes& key, std::uint64_t size, std::uint32_t crc,
-               Tier tier, std::uint16_t copies, bool has_source) {
+               Tier tier, std::uint16_t copies, bool has_source, std::uint16_t least) {
                 auto object = std::make_shared<Object>();
                 object->key = as_string(key);
                 object->size = size;
@@ -71,10 +86,11 @@ void bind_object_index(nb::module_& module) {
                 object->tier = object->home = tier;
                 object->copies = copies;
                 object->has_source = has_source;
+                object->least = least;
                 raise_unless_ok(self.publish(object));
                 return IndexedObject{object};
             },
-            "key"_a, "size"_a, "crc"_a, "tier"_a, "copies"_a, "has_source"_a,
+            "key"_a, "size"_a, "crc"_a, "tier"_a, "copies"_a, "has_source"_a, "least"_a = 1,
             "Store an object under a key that was reserved. Raises KeyExists if it was dropped\n"
             "meanwhile; it stays reserved then.")
         .def(
@@ -83,10 +99,11 @@ void bind_object_index(nb::module_& module) {
             "Give a key back that was reserved.")
         .def(
             "raise_copies",
-            [](ObjectIndex& self, const IndexedObject& object, std::uint16_t copies) {
-                return indexed(self.raise_copies(object.object, copies));
+            [](ObjectIndex& self, const IndexedObject& object, std::uint16_t copies,
+               std::uint16_t least) {
+                return indexed(self.raise_copies(object.object, copies, least));
             },
-            "object"_a, "copies"_a,
+            "object"_a, "copies"_a, "least"_a,
             "The object with so many copies or more; None if it is no longer here.")
         .def(
             "find",
@@ -125,7 +142,7 @@ void bind_object_index(nb::module_& module) {
         .def(
             "trim",
             [](ObjectIndex& self, const nb::bytes& key, std::uint64_t size, std::uint32_t crc) {
-                return self.trim(as_string(key), size, crc) != nullptr;
+                return self.trim(as_string(key), size, crc).done;
             },
             "key"_a, "size"_a, "crc"_a, "Remove exactly that object if we do not own it.")
         .def(
@@ -139,33 +156,39 @@ void bind_object_index(nb::module_& module) {
             "Keep exactly that object under another key: what it was, and what it is now; None if\n"
             "nothing was done, or if it was given up.")
         .def(
-            "bury",
-            [](ObjectIndex& self, const nb::bytes& key) {
-                auto burial = self.bury(as_string(key));
-                return std::pair(burial.is_new, indexed(burial.gone));
+            "learn",
+            [](ObjectIndex& self, const nb::bytes& encoded) {
+                auto notice = Notice::decode(as_string(encoded));
+                if (!notice) raise(Status(Code::BadInput, "that is no notice"));
+                bool is_new = self.learn(*notice);
+                ObjectIndex::Sweep sweep{*notice};
+                while (!self.sweep(sweep, kAll)) continue;
+                std::vector<IndexedObject> gone;
+                for (auto& object : sweep.gone) gone.push_back({object});
+                return std::pair(is_new, gone);
             },
-            "key"_a, "Drop a key for ever: whether that is new, and what lay under it.")
+            "notice"_a, "Whether it is new, and what it dropped.")
         .def(
-            "dropped_digest",
+            "notice_digest",
             [](const ObjectIndex& self) {
-                return std::pair(self.dropped().count(), self.dropped().digest());
+                return std::pair(self.notices().count(), self.notices().digest());
             },
-            "How many keys were dropped, and the xor of their hashes (xxh3_64).")
+            "How many notices there are, and the xor of their hashes (xxh3_64).")
         .def(
-            "dropped_buckets",
+            "notice_buckets",
             [](const ObjectIndex& self) {
-                auto& buckets = self.dropped().buckets();
+                auto& buckets = self.notices().buckets();
                 return std::vector<std::uint64_t>(buckets.begin(), buckets.end());
             },
             "The same xor for each of 256 buckets, by the top byte of the hash.")
         .def(
-            "dropped_in",
+            "notices_in",
             [](const ObjectIndex& self, const std::vector<std::uint32_t>& buckets) {
-                return as_keys(self.dropped().in(buckets));
+                return as_keys(self.notices().in(buckets));
             },
             "buckets"_a,
-            nb::sig("def dropped_in(self, buckets: collections.abc.Sequence[int]) -> list[bytes]"),
-            "All dropped keys of some buckets.")
+            nb::sig("def notices_in(self, buckets: collections.abc.Sequence[int]) -> list[bytes]"),
+            "All notices of some buckets.")
         .def(
             "place",
             [](ObjectIndex& self, const SharedPlacement& shared, std::uint64_t number) {
@@ -177,7 +200,7 @@ void bind_object_index(nb::module_& module) {
             "For each co-owner: how many objects we hold that both of us own, and their digest.")
         .def(
             "short", [](ObjectIndex& self) { return counted(self).short_of_nodes(); },
-            "How many objects we own first that want more copies than there are nodes.")
+            "How many objects we own first for which there are too few nodes.")
         .def(
             "buckets_with",
             [](ObjectIndex& self, std::uint64_t peer) {
@@ -212,6 +235,23 @@ void bind_object_index(nb::module_& module) {
             },
             "key"_a, "size"_a, "crc"_a, "tier"_a, "copies"_a,
             "An object that has a source finds no room here: it counts as evicted.")
+        .def(
+            "hold_through",
+            [](ObjectIndex& self, const nb::bytes& key, std::uint64_t size, std::uint32_t crc,
+               Tier tier, std::uint16_t copies, const nb::bytes& object, std::uint16_t least) {
+                return self.hold_through({as_string(key), size, crc, tier, copies, false, least},
+                                         as_string(object));
+            },
+            "key"_a, "size"_a, "crc"_a, "tier"_a, "copies"_a, "object"_a, "least"_a = 1,
+            "A key that is not here counts as if it were, as long as that object is here.")
+        .def(
+            "raise_through",
+            [](ObjectIndex& self, const nb::bytes& key, std::uint64_t size, std::uint32_t crc,
+               std::uint16_t copies, std::uint16_t least) {
+                self.raise_through({as_string(key), size, crc}, copies, least);
+            },
+            "key"_a, "size"_a, "crc"_a, "copies"_a, "least"_a,
+            "Want more copies of exactly that, if it is held through another object.")
         .def(
             "missed", [](ObjectIndex& self, const nb::bytes& key) { self.missed(as_string(key)); },
             "key"_a, "Somebody asked for an object in vain: if it was evicted, it counts no more.");

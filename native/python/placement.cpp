@@ -10,6 +10,7 @@
 
 #include "base/hash.hpp"
 #include "base/hmac.hpp"
+#include "files/messages.hpp"
 #include "placement/ring.hpp"
 #include "placement/tree.hpp"
 #include "python/bind.hpp"
@@ -19,12 +20,30 @@ namespace nb = nanobind;
 using namespace nb::literals;
 using holdfast::Placement;
 using holdfast::Ring;
+using holdfast::SlotTable;
 using holdfast::Trees;
 
 namespace {
 
 std::string_view as_view(const nb::bytes& data) {
     return {data.c_str(), data.size()};
+}
+
+[[noreturn]] void refuse(const std::string& why) {
+    raise(holdfast::Status(holdfast::Code::BadInput, why));
+}
+
+SlotTable slot_table(std::string prefix, std::vector<std::vector<std::uint64_t>> slots,
+                     std::size_t may_leave_out) {
+    constexpr std::string_view files = holdfast::kFilePrefix;
+    if (prefix.starts_with(files) || files.starts_with(prefix))
+        refuse("a key space needs a prefix that no file begins with, not '" + prefix + "'");
+    if (prefix.find('\0') != prefix.npos)
+        refuse("the prefix of a key space has no zero byte: those of one key lie together");
+    for (auto& slot : slots)
+        if (std::set<std::uint64_t>(slot.begin(), slot.end()).size() != slot.size())
+            refuse("a member is named twice in a slot of '" + prefix + "'");
+    return {std::move(prefix), std::move(slots), may_leave_out};
 }
 
 struct TreesOfRing {
@@ -59,11 +78,8 @@ void bind_placement(nb::module_& module) {
             "__init__",
             [](Ring* self, std::vector<std::string> nodes, std::uint32_t virtual_nodes) {
                 if (std::set<std::string>(nodes.begin(), nodes.end()).size() != nodes.size())
-                    raise(holdfast::Status(holdfast::Code::BadInput,
-                                           "a node is named twice on the ring; names must differ"));
-                if (virtual_nodes < 1)
-                    raise(holdfast::Status(holdfast::Code::BadInput,
-                                           "0 virtual nodes; a node needs at least 1"));
+                    refuse("a node is named twice on the ring; names must differ");
+                if (virtual_nodes < 1) refuse("0 virtual nodes; a node needs at least 1");
                 nb::gil_scoped_release release;
                 new (self) Ring(std::move(nodes), virtual_nodes);
             },
@@ -85,53 +101,88 @@ void bind_placement(nb::module_& module) {
             nb::sig("def owners(self, key: bytes, count: int = 1) -> list[str]"),
             "The first `count` distinct nodes for `key`, fewer if there are fewer.");
 
+    nb::class_<SlotTable>(module, "SlotTable",
+                          "Who owns the keys that begin with `prefix`: each slot has the numbers "
+                          "of its members, in\norder. A put may name so many owners as left out "
+                          "that failed.")
+        .def(
+            "__init__",
+            [](SlotTable* self, const nb::bytes& prefix,
+               std::vector<std::vector<std::uint64_t>> slots, std::size_t may_leave_out) {
+                new (self) SlotTable(
+                    slot_table({prefix.c_str(), prefix.size()}, std::move(slots), may_leave_out));
+            },
+            "prefix"_a, "slots"_a, "may_leave_out"_a = 0);
+
     nb::class_<SharedPlacement>(
         module, "Placement",
         "Where objects belong in one view, for whoever is part of it. "
         "Immutable.\n\n"
         "numbers[i] is the member on ring.nodes[i], addresses[i] is where it "
         "lives and racks[i]\nits rack; without racks all share one. `with_lost` "
-        "is the ring with the nodes on it whose\nmembers were lost, if any.")
+        "is the ring with the nodes on it whose\nmembers were lost, if any. `tables` are of the "
+        "key spaces; the longest prefix of a key counts,\nand the ring has all other keys.")
         .def(
             "__init__",
             [](SharedPlacement* self, const Ring& ring, std::vector<std::uint64_t> numbers,
                std::vector<std::string> addresses, std::uint64_t identity,
-               std::vector<std::string> racks, std::optional<Ring> with_lost) {
+               std::vector<std::string> racks, std::optional<Ring> with_lost,
+               std::vector<SlotTable> tables) {
+                std::set<std::string> prefixes;
+                for (auto& table : tables)
+                    if (!prefixes.insert(table.prefix).second)
+                        refuse("two key spaces have the prefix '" + table.prefix + "'");
                 if (racks.empty()) racks.resize(numbers.size());
                 for (std::size_t count : {numbers.size(), addresses.size(), racks.size()})
                     if (count != ring.nodes().size())
-                        raise(holdfast::Status(holdfast::Code::BadInput,
-                                               std::to_string(count) + " members for the " +
-                                                   std::to_string(ring.nodes().size()) +
-                                                   " nodes of the ring; give one for each"));
-                new (self) SharedPlacement{Placement::make(ring, std::move(numbers),
-                                                           std::move(addresses), identity,
-                                                           std::move(racks), std::move(with_lost))};
+                        refuse(std::to_string(count) + " members for the " +
+                               std::to_string(ring.nodes().size()) +
+                               " nodes of the ring; give one for each");
+                new (self) SharedPlacement{
+                    Placement::make(ring, std::move(numbers), std::move(addresses), identity,
+                                    std::move(racks), std::move(with_lost), std::move(tables))};
             },
             "ring"_a, "numbers"_a, "addresses"_a, "identity"_a,
             "racks"_a = std::vector<std::string>(), "with_lost"_a = nb::none(),
+            "tables"_a = std::vector<SlotTable>(),
             nb::sig("def __init__(self, ring: Ring, numbers: collections.abc.Sequence[int], "
                     "addresses: collections.abc.Sequence[str], identity: int, racks: "
-                    "collections.abc.Sequence[str] = (), with_lost: Ring | None = None) -> None"))
+                    "collections.abc.Sequence[str] = (), with_lost: Ring | None = None, tables: "
+                    "collections.abc.Sequence[SlotTable] = ()) -> None"))
         .def_prop_ro(
             "ring", [](const SharedPlacement& self) { return &self.placement->ring; },
             nb::rv_policy::reference_internal, "Of those who live.")
         .def(
             "owners",
-            [](const SharedPlacement& self, const nb::bytes& key, std::size_t copies) {
-                auto owners = self.placement->owners(as_view(key), copies);
-                return std::vector<std::uint64_t>(owners.begin(), owners.end());
+            [](const SharedPlacement& self, const nb::bytes& key, std::size_t copies,
+               const std::vector<std::uint64_t>& without) {
+                const Placement& placement = *self.placement;
+                if (copies <= holdfast::kMaxCopies) {
+                    auto owners = placement.owners(as_view(key), copies, without);
+                    return std::vector<std::uint64_t>(owners.begin(), owners.end());
+                }
+                // Nobody stores so many; who looks for an object asks all in this order.
+                std::vector<std::uint64_t> found;
+                if (const SlotTable* table = placement.table(as_view(key))) {
+                    found.resize(std::min(copies, table->members(as_view(key)).size()));
+                    found.resize(table->owners(as_view(key), without, found));
+                    return found;
+                }
+                for (auto node : placement.ring.owners(as_view(key), copies))
+                    found.push_back(placement.numbers[node]);
+                return found;
             },
-            "key"_a, "copies"_a, "The numbers of the owners of `key`, fewer if there are fewer.");
+            "key"_a, "copies"_a, "without"_a = std::vector<std::uint64_t>(),
+            nb::sig("def owners(self, key: bytes, copies: int, without: "
+                    "collections.abc.Sequence[int] = ()) -> list[int]"),
+            "The numbers of the owners of `key`, fewer if there are fewer. In a key space those\n"
+            "`without` own nothing.");
 
     nb::class_<TreesOfRing>(module, "Trees", "holdfast.placement.tree.Trees at full speed.")
         .def(
             "__init__",
             [](TreesOfRing* self, const Ring& ring, const std::vector<std::string>& racks,
                std::uint32_t degree) {
-                auto refuse = [](const std::string& why) {
-                    raise(holdfast::Status(holdfast::Code::BadInput, why));
-                };
                 if (racks.size() != ring.nodes().size())
                     refuse(std::to_string(racks.size()) + " racks for " +
                            std::to_string(ring.nodes().size()) + " nodes; give one for each node");

@@ -22,7 +22,8 @@ void bind_survey(nb::module_& module, nb::class_<Agent>& agent) {
         .def_ro("crc32c", &Held::crc)
         .def_ro("tier", &Held::tier)
         .def_ro("copies", &Held::copies)
-        .def_ro("has_source", &Held::has_source);
+        .def_ro("has_source", &Held::has_source)
+        .def_ro("least", &Held::least);
 
     agent
         .def(
@@ -31,7 +32,7 @@ void bind_survey(nb::module_& module, nb::class_<Agent>& agent) {
         .def(
             "short",
             [](Agent& self) { return unlocked([&] { return self.store().short_of_nodes(); }); },
-            "How many objects we own first that want more copies than there are nodes.")
+            "How many objects we own first for which there are too few nodes.")
         .def(
             "buckets_with",
             [](Agent& self, std::uint64_t peer) {
@@ -69,12 +70,12 @@ void bind_survey(nb::module_& module, nb::class_<Agent>& agent) {
         .def(
             "raise_copies",
             [](Agent& self, const nb::bytes& key, std::uint64_t size, std::uint32_t crc,
-               std::uint16_t copies) {
+               std::uint16_t copies, std::uint16_t least) {
                 ObjectPtr object = self.store().peek(as_string(key));
-                if (object && object->size == size && object->crc == crc)
-                    self.store().raise_copies(object, copies);
+                if (object && object->size == size && object->full_crc() == crc)
+                    self.store().raise_copies(object, copies, least);
             },
-            "key"_a, "size"_a, "crc"_a, "copies"_a,
+            "key"_a, "size"_a, "crc"_a, "copies"_a, "least"_a = 0,
             "Want so many copies of exactly that object, or more, if it is here.")
         .def(
             "has_room",

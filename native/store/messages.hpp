@@ -19,10 +19,38 @@ struct PutMessage {
     Tier tier = Tier::Memory;
     std::vector<std::uint64_t> owners = {};  // all of them, as the sender's view has them
     std::vector<std::string> onward = {};    // addresses of those after this one
-    std::uint16_t copies() const { return static_cast<std::uint16_t>(owners.size()); }
+    // Owners that failed the sender; the next ones of their slot stand in the list instead.
+    std::vector<std::uint64_t> without = {};
+    ObjectHeader header = {};
+    // Not 0: so many copies are wanted as soon as there are nodes for them; one will do.
+    std::uint16_t up_to = 0;
+    std::uint16_t copies() const {
+        return up_to != 0 ? up_to : static_cast<std::uint16_t>(owners.size());
+    }
+    std::uint16_t least() const { return up_to != 0 ? 1 : copies(); }
     std::string encode() const;
     static Result<PutMessage> decode(const std::string& meta);
 };
+
+// For files to be written by a program, in one tier.
+struct HandMessage {
+    static constexpr std::size_t kMost = 64;  // not sealed, of one connection
+    // Smaller ones go along with their put; of larger ones the checksums would not fit a message.
+    static constexpr std::uint64_t kLeast = kHeapLimit, kLargest = std::uint64_t{1} << 38;
+    struct File {
+        std::string key;
+        std::uint64_t size = 0;
+        ObjectHeader header = {};
+    };
+    Tier tier = Tier::Memory;
+    std::vector<File> files = {};
+    std::string encode() const;
+    static Result<HandMessage> decode(const std::string& meta);
+};
+
+// The body of a seal: the checksum of each kChunk.
+std::string encode_checksums(const std::vector<std::uint32_t>& chunks);
+Result<std::vector<std::uint32_t>> decode_checksums(const std::string& body);
 
 struct GetMessage {
     std::string key;
@@ -36,6 +64,8 @@ struct GetMessage {
 struct DropMessage {
     std::string key;
     std::vector<std::uint64_t> owners = {};
+    std::uint16_t copies = 0;  // that the sender knows to be wanted, if there are fewer owners
+    std::vector<std::uint64_t> without = {};  // as in PutMessage
     std::string encode() const;
     static Result<DropMessage> decode(const std::string& meta);
 };
@@ -94,6 +124,8 @@ struct ObjectInfo {
     Tier tier = Tier::Memory;
     bool has_source = false;
     std::uint16_t copies = 1;
+    std::uint16_t least = 1;
+    ObjectHeader header = {};
 
     static ObjectInfo of(const Object& object);
     std::string encode() const;

@@ -1,11 +1,13 @@
 #include "store/object_index.hpp"
 
+#include <algorithm>
+
 namespace holdfast {
 
 // ---- written once ----------------------------------------------------------------------------
 
 Result<ObjectPtr> ObjectIndex::reserve(const std::string& key, std::uint64_t size) {
-    if (dropped_.contains(key)) return was_dropped(key);
+    if (Status status = writable(key); !status.ok()) return status;
     auto [slot, added] = objects_.try_emplace(key);
     if (added) return ObjectPtr();
     const ObjectPtr& existing = slot->second;
@@ -19,7 +21,7 @@ Result<ObjectPtr> ObjectIndex::reserve(const std::string& key, std::uint64_t siz
 
 Status ObjectIndex::publish(ObjectPtr object) {
     const std::string& key = object->key;
-    if (dropped_.contains(key)) return was_dropped(key);
+    if (Status status = writable(key); !status.ok()) return status;
     forget_loss(key);
     survey_.added(object);
     objects_.at(key) = std::move(object);
@@ -30,11 +32,14 @@ void ObjectIndex::abandon(const std::string& key) {
     objects_.erase(key);
 }
 
-ObjectPtr ObjectIndex::raise_copies(const ObjectPtr& object, std::uint16_t copies) {
+ObjectPtr ObjectIndex::raise_copies(const ObjectPtr& object, std::uint16_t copies,
+                                    std::uint16_t least) {
     if (!is_here(object)) return nullptr;
-    if (copies <= object->copies) return object;
+    if (object->has_source) least = 0;
+    if (copies <= object->copies && least <= object->least) return object;
     auto raised = std::make_shared<Object>(*object);
-    raised->copies = copies;
+    raised->copies = std::max(copies, object->copies);
+    raised->least = std::max(least, object->least);
     survey_.removed(object);
     survey_.added(raised);
     objects_.at(object->key) = raised;
@@ -48,21 +53,35 @@ ObjectPtr ObjectIndex::find(const std::string& key) const {
     return slot == objects_.end() ? nullptr : slot->second;
 }
 
+bool ObjectIndex::is_being_written(const std::string& key) const {
+    auto slot = objects_.find(key);
+    return slot != objects_.end() && !slot->second;
+}
+
 ObjectPtr ObjectIndex::find_exactly(const std::string& key, std::uint64_t size,
                                     std::uint32_t crc) const {
     ObjectPtr object = find(key);
-    return object && object->size == size && object->crc == crc ? object : nullptr;
+    return object && object->size == size && object->full_crc() == crc ? object : nullptr;
 }
 
 Status ObjectIndex::absent(const std::string& key) const {
-    if (dropped_.contains(key)) return Status(Code::Dropped, "'" + key + "' was dropped");
+    if (dropped(key)) return Status(Code::Dropped, "'" + key + "' was dropped");
     if (lost_.contains(key))
         return Status(Code::Damaged,
                       "the copy of '" + key + "' on this node was damaged and has been dropped");
     return Status(Code::NotFound, "'" + key + "' is not on this node");
 }
 
-Status ObjectIndex::was_dropped(const std::string& key) {
+bool ObjectIndex::dropped(const std::string& key) const {
+    return notices_.contains(Topic::Tombstone, key) || watermarks_.over(key);
+}
+
+Status ObjectIndex::writable(const std::string& key) const {
+    if (const Watermark* mark = watermarks_.over(key))
+        return Status(Code::KeyExists, "all versions of '" + mark->prefix + "' below " +
+                                           std::to_string(mark->version) + " were dropped, so '" +
+                                           key + "' cannot be written; choose a later version");
+    if (!notices_.contains(Topic::Tombstone, key)) return {};
     return Status(Code::KeyExists,
                   "'" + key + "' was dropped; a key is written once, choose another");
 }
@@ -80,6 +99,7 @@ std::vector<ObjectPtr> ObjectIndex::list(const std::string& prefix, const std::s
 
 void ObjectIndex::unlink(const ObjectPtr& object) {
     survey_.removed(object);
+    survey_.forget_all_through(object->key);
     objects_.erase(object->key);
 }
 
@@ -102,27 +122,33 @@ bool ObjectIndex::lose(const ObjectPtr& object) {
     return true;
 }
 
-ObjectPtr ObjectIndex::trim(const std::string& key, std::uint64_t size, std::uint32_t crc) {
-    ObjectPtr object = find_exactly(key, size, crc);
-    if (!object) return nullptr;
+ObjectIndex::Trimmed ObjectIndex::trim(const std::string& key, std::uint64_t size,
+                                       std::uint32_t crc) {
+    auto held = this->held(key);
+    bool exactly = held && held->size == size && held->crc == crc;
     // The placement of this moment decides, not the one under which it became a stray.
-    if (survey_.self() == 0 || survey_.owners(Held::of(*object)).contains(survey_.self()))
-        return nullptr;
-    unlink(object);
-    return object;
+    if (!exactly || survey_.self() == 0 || survey_.owners(*held).contains(survey_.self()))
+        return {};
+    ObjectPtr object = find(key);
+    if (object) {
+        unlink(object);
+    } else {
+        survey_.forget_through(key);
+    }
+    return {true, object};
 }
 
 ObjectIndex::Moved ObjectIndex::move_aside(const std::string& key, std::uint64_t size,
                                            std::uint32_t crc, const std::string& aside) {
-    if (!find(key)) survey_.forget_ghost(key);
+    if (!find(key)) forget_held(key);
     ObjectPtr object = find_exactly(key, size, crc);
     if (!object) return {};
     auto there = objects_.find(aside);
     bool is_there = there != objects_.end();
     if (is_there && !there->second) return {};
     unlink(object);
-    if (is_there && !object->has_source) raise_copies(there->second, object->copies);
-    if (object->has_source || is_there || dropped_.contains(aside)) return {object, nullptr};
+    if (is_there && !object->has_source) raise_copies(there->second, object->copies, object->least);
+    if (object->has_source || is_there || dropped(aside)) return {object, nullptr};
     auto moved = std::make_shared<Object>(*object);
     moved->key = aside;
     forget_loss(aside);
@@ -131,13 +157,64 @@ ObjectIndex::Moved ObjectIndex::move_aside(const std::string& key, std::uint64_t
     return {object, moved};
 }
 
-ObjectIndex::Burial ObjectIndex::bury(const std::string& key) {
-    if (!dropped_.add(key)) return {};
+// ---- rule 9 ----------------------------------------------------------------------------------
+
+bool ObjectIndex::learn(const Notice& notice) {
+    if (notice.topic == Topic::Tombstone && watermarks_.over(notice.text)) return false;
+    if (notice.topic == Topic::Watermark) {
+        auto mark = Watermark::decode(notice.text);
+        if (!mark || watermarks_.cover(*mark)) return false;
+        for (auto& covered : watermarks_.raise(*mark))
+            notices_.forget({Topic::Watermark, covered.encode()});
+    }
+    return notices_.add(notice);
+}
+
+bool ObjectIndex::sweep(Sweep& sweep, std::size_t most) {
+    if (sweep.notice.topic == Topic::Tombstone) {
+        remove(sweep.notice.text, sweep.gone);
+        return true;
+    }
+    auto mark = Watermark::decode(sweep.notice.text);
+    if (sweep.notice.topic != Topic::Watermark || !mark) return true;
+    if (!sweep.in_notices) {
+        std::vector<std::string> covered;
+        Walk walk(*this, std::max(sweep.reached, mark->prefix));
+        auto more = [&] { return !walk.done() && walk.key().starts_with(mark->prefix); };
+        for (; more() && most > 0; walk.next(), --most) {
+            sweep.reached = walk.key();
+            if (mark->covers(sweep.reached)) covered.push_back(sweep.reached);
+        }
+        bool through = !more();
+        for (auto& key : covered) remove(key, sweep.gone);
+        if (!through) return false;
+        std::erase_if(lost_, [&](auto& key) {
+            bool is_below = mark->covers(key);
+            if (is_below) lost_bytes_ -= key.size() + kEntryBytes;
+            return is_below;
+        });
+        sweep.in_notices = true;
+    }
+    // Tombstones say no more than the watermark.
+    for (auto& encoded : notices_.in({sweep.bucket})) {
+        auto notice = Notice::decode(encoded);
+        if (notice->topic == Topic::Tombstone && mark->covers(notice->text)) forget(*notice);
+    }
+    return ++sweep.bucket == Notices::kBuckets;
+}
+
+void ObjectIndex::remove(const std::string& key, std::vector<ObjectPtr>& gone) {
     forget_loss(key);
-    survey_.forget_ghost(key);
+    forget_held(key);
     ObjectPtr object = find(key);
-    if (object) unlink(object);
-    return {true, object};
+    if (!object) return;
+    unlink(object);
+    gone.push_back(object);
+}
+
+void ObjectIndex::forget_held(const std::string& key) {
+    survey_.forget_ghost(key);
+    survey_.forget_through(key);
 }
 
 // ---- rule 8 ----------------------------------------------------------------------------------
@@ -148,11 +225,9 @@ void ObjectIndex::place(PlacementPtr placement, std::uint64_t self) {
 
 bool ObjectIndex::count(std::size_t most) {
     if (survey_.complete()) return true;
-    const std::string* reached = survey_.reached();
-    auto slot = reached ? objects_.upper_bound(*reached) : objects_.begin();
-    for (; slot != objects_.end() && most > 0; ++slot, --most)
-        survey_.count(slot->first, slot->second);
-    if (slot == objects_.end()) survey_.finish();
+    Walk walk(*this, survey_.reached());
+    for (; !walk.done() && most > 0; walk.next(), --most) survey_.count(walk.key(), walk.object());
+    if (walk.done()) survey_.finish();
     return survey_.complete();
 }
 
@@ -172,18 +247,18 @@ std::vector<Held> ObjectIndex::strays(std::size_t most, const std::string& after
     std::vector<Held> found;
     auto stray = survey_.strays().upper_bound(after);
     for (; stray != survey_.strays().end() && found.size() < most; ++stray)
-        found.push_back(Held::of(*stray->second));
+        if (auto held = this->held(*stray)) found.push_back(*std::move(held));
     return found;
 }
 
 bool ObjectIndex::fill(HeldList& list, std::size_t most) const {
     if (!list.in_ghosts_) {
-        auto slot = objects_.upper_bound(list.reached_);
-        for (; slot != objects_.end() && most > 0; ++slot, --most) {
-            list.reached_ = slot->first;
-            if (slot->second) list.add(Held::of(*slot->second), survey_);
+        Walk walk(*this, list.reached_);
+        for (; !walk.done() && most > 0; walk.next(), --most) {
+            list.reached_ = walk.key();
+            if (auto held = walk.held()) list.add(*std::move(held), survey_);
         }
-        if (slot != objects_.end()) return false;
+        if (!walk.done()) return false;
         list.in_ghosts_ = true;
         list.reached_.clear();
     }
@@ -199,11 +274,41 @@ std::optional<Held> ObjectIndex::held(const std::string& key) const {
     if (ObjectPtr object = find(key)) return Held::of(*object);
     auto ghost = survey_.ghosts().find(key);
     if (ghost != survey_.ghosts().end()) return ghost->second;
+    auto through = survey_.through().find(key);
+    if (through != survey_.through().end()) return through->second.held;
     return std::nullopt;
 }
 
+bool ObjectIndex::hold_through(const Held& held, const std::string& object) {
+    if (!find(object) || objects_.contains(held.key) || dropped(held.key)) return false;
+    survey_.hold_through(held, object);
+    return true;
+}
+
+void ObjectIndex::raise_through(const Held& held, std::uint16_t copies, std::uint16_t least) {
+    auto found = survey_.through().find(held.key);
+    if (found == survey_.through().end()) return;
+    auto [known, object] = found->second;
+    if (known.size != held.size || known.crc != held.crc) return;
+    if (known.copies >= copies && known.least >= least) return;
+    known.copies = std::max(known.copies, copies);
+    known.least = std::max(known.least, least);
+    survey_.hold_through(known, object);
+}
+
+std::optional<Held> ObjectIndex::Walk::held() const {
+    if (ObjectPtr stored = object()) return Held::of(*stored);
+    return at_held() ? std::optional(held_->second.held) : std::nullopt;
+}
+
+void ObjectIndex::Walk::next() {
+    bool object = at_object(), held = at_held();
+    if (object) ++object_;
+    if (held) ++held_;
+}
+
 void ObjectIndex::let_go(const Held& held) {
-    if (!objects_.contains(held.key) && !dropped_.contains(held.key)) survey_.let_go(held);
+    if (!objects_.contains(held.key) && !dropped(held.key)) survey_.let_go(held);
 }
 
 }  // namespace holdfast

@@ -18,10 +18,11 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "store/dropped.hpp"
 #include "store/held_list.hpp"
+#include "store/notices.hpp"
 #include "store/object.hpp"
 #include "store/survey.hpp"
+#include "store/watermarks.hpp"
 
 namespace holdfast {
 
@@ -37,17 +38,18 @@ class ObjectIndex {
     // meanwhile; it stays reserved then.
     Status publish(ObjectPtr object);
     void abandon(const std::string& key);
-    // The greater number of copies wins, so that all who hold an object compute the same owners.
-    // Gives the object as it is then; null if it is no longer here.
-    ObjectPtr raise_copies(const ObjectPtr& object, std::uint16_t copies);
+    // The greater numbers win, so that all who hold an object compute the same owners, and agree
+    // when there are too few. Gives the object as it is then; null if it is no longer here.
+    ObjectPtr raise_copies(const ObjectPtr& object, std::uint16_t copies, std::uint16_t least = 0);
 
     // ---- looking -----------------------------------------------------------------------------
 
     ObjectPtr find(const std::string& key) const;  // null if absent, or not yet published
+    bool is_being_written(const std::string& key) const;
     // Why it is: NotFound, Dropped, or Damaged if there was a copy that went bad.
     Status absent(const std::string& key) const;
-    // Why it cannot be written: KeyExists.
-    static Status was_dropped(const std::string& key);
+    // OK unless the key was dropped, so that it cannot be written: KeyExists.
+    Status writable(const std::string& key) const;
     // Objects whose key starts with `prefix` and comes after `after`, in order.
     std::vector<ObjectPtr> list(const std::string& prefix, const std::string& after,
                                 std::size_t most) const;
@@ -60,8 +62,12 @@ class ObjectIndex {
     bool evict(const ObjectPtr& object);  // what has a source still counts
     // It went bad. What has a source is read again; of the rest nobody may say that it never was.
     bool lose(const ObjectPtr& object);
-    // It leaves without a tombstone if we do not own it; null if it is another one, or is ours.
-    ObjectPtr trim(const std::string& key, std::uint64_t size, std::uint32_t crc);
+    struct Trimmed {
+        bool done = false;  // false: it is another one, or is ours
+        ObjectPtr object;   // null: it was held through another one
+    };
+    // It leaves without a tombstone if we do not own it.
+    Trimmed trim(const std::string& key, std::uint64_t size, std::uint32_t crc);
 
     struct Moved {
         ObjectPtr before;  // null: nothing was done
@@ -73,15 +79,24 @@ class ObjectIndex {
     Moved move_aside(const std::string& key, std::uint64_t size, std::uint32_t crc,
                      const std::string& aside);
 
-    struct Burial {
-        bool is_new = false;  // the key was not known to be dropped
-        ObjectPtr gone;       // what lay under it
+    // ---- rule 9 ------------------------------------------------------------------------------
+
+    // False if it is known, or says no more than what is known. A key that is dropped is so from
+    // now on; who is writing it finds out when it publishes. What lies there is removed by sweep().
+    bool learn(const Notice& notice);
+    void forget(const Notice& notice) { notices_.forget(notice); }
+    const Notices& notices() const { return notices_; }
+
+    // Goes through all that a new notice drops.
+    struct Sweep {
+        Notice notice;
+        std::string reached = {};
+        bool in_notices = false;
+        std::uint32_t bucket = 0;
+        std::vector<ObjectPtr> gone = {};  // left the index; the caller takes them
     };
-    // The key is dropped for ever. Who is writing it finds out when it publishes.
-    Burial bury(const std::string& key);
-    // What a dropped key says is said by others that are there, and always will be.
-    void forget_dropped(const std::string& key) { dropped_.forget(key); }
-    const DroppedKeys& dropped() const { return dropped_; }
+    // Looks at so many objects or notices more, or a few; true once it is through.
+    bool sweep(Sweep& sweep, std::size_t most);
 
     // ---- rule 8: what co-owners compare (survey.hpp says more, also of ghosts) ---------------
 
@@ -92,7 +107,7 @@ class ObjectIndex {
     bool count(std::size_t most);
     // For each co-owner: how many objects we both own and hold here, and their digest.
     std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> survey() const;
-    // Objects that we own first and that want more copies than there are nodes.
+    // Objects that we own first and for which there are too few nodes.
     std::uint64_t short_of_nodes() const { return survey_.short_of_nodes(); }
     std::array<std::uint64_t, Survey::kBuckets> buckets_with(std::uint64_t peer) const;
     std::vector<Held> strays(std::size_t most, const std::string& after) const;
@@ -100,7 +115,13 @@ class ObjectIndex {
     // Adds to a list what it wants of the next so many objects; true once it is complete. Needs no
     // count.
     bool fill(HeldList& list, std::size_t most) const;
-    // Also what was evicted and still counts.
+    // A key that is not here is held through that object, until either leaves or comes: it counts
+    // as if it lay here. False, and nothing is done, if the object is not here, or if the key is
+    // stored, being written, or dropped.
+    bool hold_through(const Held& held, const std::string& object);
+    // Wants more copies of exactly that, if it is held through another object.
+    void raise_through(const Held& held, std::uint16_t copies, std::uint16_t least);
+    // Also what was evicted and still counts, and what is held through another object.
     std::optional<Held> held(const std::string& key) const;
     // An object that has a source and finds no room here: it counts as evicted.
     void let_go(const Held& held);
@@ -110,14 +131,49 @@ class ObjectIndex {
   private:
     using Objects = std::map<std::string, ObjectPtr>;  // null while it is being written
 
+    // All keys that are stored, being written, or held through another object, in order. Nothing
+    // may come or go meanwhile.
+    class Walk {
+      public:
+        Walk(const ObjectIndex& index, const std::string& after)
+            : objects_(index.objects_),
+              through_(index.survey_.through()),
+              object_(objects_.upper_bound(after)),
+              held_(through_.upper_bound(after)) {}
+        bool done() const { return object_ == objects_.end() && held_ == through_.end(); }
+        const std::string& key() const { return at_object() ? object_->first : held_->first; }
+        // Null: it is being written, or held through another one.
+        ObjectPtr object() const { return at_object() ? object_->second : nullptr; }
+        std::optional<Held> held() const;
+        void next();
+
+      private:
+        bool at_object() const {
+            return object_ != objects_.end() &&
+                   (held_ == through_.end() || object_->first <= held_->first);
+        }
+        bool at_held() const {
+            return held_ != through_.end() &&
+                   (object_ == objects_.end() || held_->first <= object_->first);
+        }
+        const Objects& objects_;
+        const std::map<std::string, Survey::Through>& through_;
+        Objects::const_iterator object_;
+        std::map<std::string, Survey::Through>::const_iterator held_;
+    };
+
     bool is_here(const ObjectPtr& object) const { return find(object->key) == object; }
     // Null if it is another one.
     ObjectPtr find_exactly(const std::string& key, std::uint64_t size, std::uint32_t crc) const;
     void unlink(const ObjectPtr& object);
     void forget_loss(const std::string& key);
+    void forget_held(const std::string& key);  // what is not here as itself
+    void remove(const std::string& key, std::vector<ObjectPtr>& gone);
+    bool dropped(const std::string& key) const;
 
     Objects objects_;
-    DroppedKeys dropped_;
+    Notices notices_;
+    Watermarks watermarks_;
     std::unordered_set<std::string> lost_;
     std::uint64_t lost_bytes_ = 0;
     Survey survey_;

@@ -18,7 +18,7 @@ Scrub::Scrub(Store& store, std::uint64_t bytes_per_second)
 
 Scrub::~Scrub() {
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         stopping_ = true;
     }
     wake_.notify_all();
@@ -26,8 +26,9 @@ Scrub::~Scrub() {
 }
 
 bool Scrub::rest(double seconds) {
-    std::unique_lock lock(mutex_);
-    return !wake_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return stopping_; });
+    Lock lock(mutex_);
+    return !wake_.wait_for(lock, std::chrono::duration<double>(seconds),
+                           [&]() REQUIRES(mutex_) { return stopping_; });
 }
 
 void Scrub::run() {

@@ -2,10 +2,9 @@
 // before it is needed. A thread of its own; stops with the object.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
+#include "base/mutex.hpp"
 #include "store/store.hpp"
 
 namespace holdfast {
@@ -22,9 +21,9 @@ class Scrub {
 
     Store& store_;
     const double rate_;
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    bool stopping_ = false;
+    Mutex mutex_;
+    Condition wake_;
+    bool stopping_ GUARDED_BY(mutex_) = false;
     std::thread thread_;
 };
 

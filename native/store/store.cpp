@@ -64,7 +64,7 @@ Status Store::full(Tier which, std::uint64_t footprint) {
 
 Status Store::reserve(Tier which, std::uint64_t footprint) {
     auto& state = tier(which);
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     for (;;) {
         if (is_free(which, footprint)) {
             state.reserved += footprint;
@@ -96,7 +96,7 @@ Tier Store::spill_tier(Tier wanted) {
 Result<Tier> Store::reserve_for_file(Tier wanted, std::uint64_t footprint) {
     std::array tiers{wanted, wanted};
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         tiers[1] = spill_tier(wanted);
     }
     // Nothing is evicted if that would not be enough.
@@ -104,7 +104,7 @@ Result<Tier> Store::reserve_for_file(Tier wanted, std::uint64_t footprint) {
         if (which != Tier::Memory) return false;
         std::uint64_t evictable;
         {
-            std::lock_guard lock(mutex_);
+            Lock lock(mutex_);
             evictable = tier(which).evictor.bytes();
         }
         std::uint64_t made = std::min(footprint, evictable),
@@ -127,7 +127,7 @@ Result<Tier> Store::reserve_for_file(Tier wanted, std::uint64_t footprint) {
 
 Status Store::reserve_free(Tier which, std::uint64_t footprint) {
     auto& state = tier(which);
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     if (!is_free(which, footprint)) return Status(Code::Full, "it would have to evict");
     state.reserved += footprint;
     return {};
@@ -143,7 +143,7 @@ Status Store::really_free(Tier which, std::uint64_t footprint) {
 bool Store::has_room(Tier wanted, std::uint64_t size) {
     Object object;
     object.size = size;
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return full(usable(wanted), object.footprint()).ok();
 }
 
@@ -151,18 +151,29 @@ Status Store::room_for_file(Tier wanted, std::uint64_t size) {
     Object file;
     file.size = size;
     wanted = usable(wanted);
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     Status why = full(wanted, file.footprint());
     return why.ok() || full(spill_tier(wanted), file.footprint()).ok() ? Status() : why;
 }
 
 void Store::give_back(Tier which, std::uint64_t bytes) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     tier(which).reserved -= bytes;
     room_.notify_all();
 }
 
 // ---- writing ---------------------------------------------------------------------------------
+
+Status Store::other_contents(const ObjectPtr& existing) {
+    // Perhaps it is our copy that went bad: nobody may be turned away for its sake.
+    if (!verify(existing).ok())
+        return Status(Code::Damaged,
+                      "the copy of '" + existing->key +
+                          "' on this node was damaged and has been dropped; put it again");
+    return Status(Code::KeyExists, "'" + existing->key +
+                                       "' has other contents; a key is written once, choose "
+                                       "another");
+}
 
 Result<Writer> Store::create(NewObject wanted) {
     auto object = std::make_shared<Object>();
@@ -172,22 +183,27 @@ Result<Writer> Store::create(NewObject wanted) {
     object->home = wanted.tier;
     object->has_source = wanted.has_source;
     object->copies = wanted.copies;
+    object->least = wanted.has_source ? std::uint16_t{0} : wanted.least.value_or(wanted.copies);
+    object->header = std::move(wanted.header);
     object->in_heap =
         !wanted.has_source && wanted.size < kHeapLimit && object->tier == Tier::Memory;
     ObjectPtr existing;
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         auto reserved = index_.reserve(object->key, object->size);
         if (!reserved.ok()) return reserved.take_status();
         existing = std::move(*reserved);
     }
     if (existing) {
+        if (existing->header.bytes != object->header.bytes) return other_contents(existing);
         Writer writer(this, object);
         writer.existing_ = existing;
         if (!existing->in_heap) {
             auto file = open_file(existing);
-            if (!file.ok() && file.status().code() == Code::Dropped)
-                return ObjectIndex::was_dropped(object->key);
+            if (!file.ok() && file.status().code() == Code::Dropped) {
+                Lock lock(mutex_);
+                return index_.writable(object->key);
+            }
             if (!file.ok() && file.status().code() != Code::Busy)
                 return Status(Code::Damaged, "the copy of '" + object->key +
                                                  "' on this node was lost; put it again");
@@ -200,7 +216,7 @@ Result<Writer> Store::create(NewObject wanted) {
                                     : in(object->tier, reserve(object->tier, object->footprint()));
     if (!found.ok()) {
         ++counters_.refused_full;
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         index_.abandon(object->key);
         return found.take_status();
     }
@@ -211,22 +227,28 @@ Result<Writer> Store::create(NewObject wanted) {
         object->bytes.reserve(object->size);
         return writer;
     }
-    auto file = tier(object->tier).directory.create(object->size);
-    if (!file.ok()) {
-        int error = errno;
-        if (write_failed(object->tier, error))
-            return system_failure(Code::Busy, "cannot write '" + object->key + "'", error);
-        return file.take_status();
-    }
-    // The number keeps a file that is being removed apart from the next one under the same key.
-    object->name = file->place + xxh3_128_hex(object->key) + "-" + std::to_string(file->number);
-    writer.file_ = std::move(file->fd);
-    writer.temporary_ = std::move(file->name);
+    if (Status status = add_file(writer); !status.ok()) return status;
     return writer;
 }
 
+Status Store::add_file(Writer& writer) {
+    auto& object = *writer.object_;
+    auto file = tier(object.tier).directory.create(object.size);
+    if (!file.ok()) {
+        int error = errno;
+        if (write_failed(object.tier, error))
+            return system_failure(Code::Busy, "cannot write '" + object.key + "'", error);
+        return file.take_status();
+    }
+    // The number keeps a file that is being removed apart from the next one under the same key.
+    object.name = file->place + xxh3_128_hex(object.key) + "-" + std::to_string(file->number);
+    writer.file_ = std::move(file->fd);
+    writer.temporary_ = std::move(file->name);
+    return {};
+}
+
 Status Store::publish(const std::shared_ptr<Object>& object) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     auto& state = tier(object->tier);
     if (state.condemned)
         return Status(Code::Busy, "the disk under '" + object->key + "' has failed; try again");
@@ -244,7 +266,7 @@ Status Store::publish(const std::shared_ptr<Object>& object) {
 
 void Store::abandon(const Object& object, const std::string& temporary) {
     if (!temporary.empty()) tier(object.tier).directory.remove(temporary);
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     tier(object.tier).reserved -= object.footprint();
     index_.abandon(object.key);
 }
@@ -252,25 +274,30 @@ void Store::abandon(const Object& object, const std::string& temporary) {
 // ---- reading ---------------------------------------------------------------------------------
 
 ObjectPtr Store::find(const std::string& key) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     ObjectPtr object = index_.find(key);
     if (object && object->has_source) tier(object->tier).evictor.touch(key);
     return object;
 }
 
 ObjectPtr Store::peek(const std::string& key) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return index_.find(key);
+}
+
+bool Store::is_being_written(const std::string& key) {
+    Lock lock(mutex_);
+    return index_.is_being_written(key);
 }
 
 std::vector<ObjectPtr> Store::list(const std::string& prefix, const std::string& after,
                                    std::size_t most) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return index_.list(prefix, after, most);
 }
 
 Usage Store::usage(Tier which) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     auto& state = tier(which);
     bool condemned = state.condemned;
     return {state.objects,

@@ -1,12 +1,12 @@
 // The store of one node: the objects of an index, in two tiers with hard capacities. What the index
 // knows and decides is in object_index.hpp; here are its lock, the files and the room for them.
 //
-// Thread-safe. find(), absent(), list() and usage() take a short lock and do no I/O; drop()
-// and bury() unlink files, which may block; create() and Writer write files; verify() reads them.
+// Thread-safe. find(), absent(), list() and usage() take a short lock and do no I/O; learn()
+// unlinks files, which may block; create() and Writer write files; verify() reads them.
 // Objects are immutable and shared: a reader keeps what it found, whatever happens to the index.
 //
-// A key that was dropped is remembered for ever and never stored again. It counts in no tier: who
-// drops what nobody can drop again must not lose room for objects. A key whose copy went bad is
+// What was dropped is remembered for ever and never stored again. Notices of it count in no tier:
+// who drops what nobody can drop again must not lose room for objects. A key whose copy went bad is
 // remembered until it is stored again or dropped, in the place of its object in the memory tier.
 //
 // A disk that keeps failing is condemned for the life of the store: what would lie there lies in
@@ -15,17 +15,16 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/mutex.hpp"
 #include "rpc/incidents.hpp"
 #include "store/directory.hpp"
 #include "store/eviction.hpp"
@@ -54,6 +53,8 @@ struct StoreCounters {
     std::atomic<std::uint64_t> stored{0}, evicted{0}, dropped{0}, trimmed{0}, damaged{0},
         refused_full{0};
     std::atomic<std::uint64_t> spilled{0};  // to the disk, since memory had no room
+    // Files that programs wrote, and those of them that had to be copied.
+    std::atomic<std::uint64_t> sealed{0}, seal_copied{0};
 };
 
 class Store {
@@ -67,6 +68,8 @@ class Store {
         Tier tier = Tier::Memory;
         bool has_source = false;
         std::uint16_t copies = 1;
+        std::optional<std::uint16_t> least = {};  // unless all of them; nothing with a source
+        ObjectHeader header = {};
     };
     // Reserves room and the key. KeyExists if other bytes are certain or the key was dropped; if
     // the size is the same the Writer compares. Busy if another Writer has the key, Full if nothing
@@ -75,6 +78,7 @@ class Store {
 
     ObjectPtr find(const std::string& key);  // null if absent; counts as a use
     ObjectPtr peek(const std::string& key);  // the same, and does not
+    bool is_being_written(const std::string& key);
     // Why it is: NotFound, Dropped, or Damaged if there was a copy that went bad.
     Status absent(const std::string& key);
     // The file behind an object. If it is gone, cut short or cannot be read the object counts as
@@ -84,21 +88,23 @@ class Store {
     std::string path_of(const Object& object);
 
     // Removes the object, if it is here, and remembers its key in any case.
-    void drop(const std::string& key);
-    // The same for keys that others have dropped; gives how many we did not know.
-    std::size_t bury(const std::vector<std::string>& keys);
-    // Called for each key when it is first known to be dropped, with the lock held. Gives the keys,
-    // perhaps that one, which say nothing any more that others do not: they are forgotten.
+    void drop(const std::string& key) { learn({{Topic::Tombstone, key}}); }
+    // Rule 9: what is dropped leaves before this returns, and never comes back. Gives how many
+    // notices say something that we did not know.
+    std::size_t learn(const std::vector<Notice>& notices);
+    // Called with the text of each new notice of a topic, with the lock held. Gives the texts of
+    // the topic, perhaps that one, which say nothing any more that others do not: they are
+    // forgotten. Before other threads use the store.
     using Watch = std::function<std::vector<std::string>(const std::string&)>;
-    void watch_dropped(Watch watch) { watch_ = std::move(watch); }
+    void watch(Topic topic, Watch watch) { watches_[topic] = std::move(watch); }
     // Called when a copy was given up as bad, which may still lie there under its name.
     void watch_lost(std::function<void()> watch) { watch_lost_ = std::move(watch); }
     // Told of bad copies and condemned tiers from now on; before other threads use the store.
     void tell(Incidents& incidents) { incidents_ = &incidents; }
-    std::pair<std::uint64_t, std::uint64_t> dropped_digest();  // how many, and DroppedKeys::digest
-    std::uint64_t dropped_bytes();                             // of memory, about
-    std::array<std::uint64_t, DroppedKeys::kBuckets> dropped_buckets();
-    std::vector<std::string> dropped_in(const std::vector<std::uint32_t>& buckets);
+    std::pair<std::uint64_t, std::uint64_t> notice_digest();  // how many, and Notices::digest
+    std::uint64_t notice_bytes();                             // of memory, about
+    std::array<std::uint64_t, Notices::kBuckets> notice_buckets();
+    std::vector<std::string> notices_in(const std::vector<std::uint32_t>& buckets);
 
     // Objects whose key starts with `prefix` and comes after `after`, in order.
     std::vector<ObjectPtr> list(const std::string& prefix, const std::string& after,
@@ -119,7 +125,7 @@ class Store {
     bool trim(const std::string& key, std::uint64_t size, std::uint32_t crc);
     bool move_aside(const std::string& key, std::uint64_t size, std::uint32_t crc,
                     const std::string& aside);
-    ObjectPtr raise_copies(const ObjectPtr& object, std::uint16_t copies);
+    ObjectPtr raise_copies(const ObjectPtr& object, std::uint16_t copies, std::uint16_t least = 0);
 
     // For files that are no objects (files/single_use.hpp): room, in memory or else on the disk,
     // which is given back by hand, and where they lie.
@@ -148,6 +154,7 @@ class Store {
 
   private:
     friend class Writer;
+    friend class Handing;
     struct TierState {
         TierState(TierDirectory place, std::uint64_t most)
             : directory(std::move(place)), capacity(most) {}
@@ -168,34 +175,37 @@ class Store {
     // Where objects that want to lie in a tier are put.
     Tier usable(Tier which) { return tier(which).condemned ? Tier::Memory : which; }
     Status reserve(Tier which, std::uint64_t footprint);
-    // Where files go for which their tier has no room; with the lock held.
-    Tier spill_tier(Tier wanted);
+    // Where files go for which their tier has no room.
+    Tier spill_tier(Tier wanted) REQUIRES(mutex_);
     // For what has a source: what is free here or on the disk goes before what others must leave.
     Result<Tier> reserve_for_file(Tier wanted, std::uint64_t footprint);
     Status reserve_free(Tier which, std::uint64_t footprint);  // Full if others had to leave
     // What left the index, or was never in it, takes memory as long as a program has it open. Full
     // if a reservation finds no room beside that; it is given back then.
     Status really_free(Tier which, std::uint64_t footprint);
-    // With the lock held: whether so much is free; Full if it is not even after evictions.
-    bool is_free(Tier which, std::uint64_t footprint);
-    Status full(Tier which, std::uint64_t footprint);
+    // Whether so much is free; Full if it is not even after evictions.
+    bool is_free(Tier which, std::uint64_t footprint) REQUIRES(mutex_);
+    Status full(Tier which, std::uint64_t footprint) REQUIRES(mutex_);
+    Status add_file(Writer& writer);  // a new one, in the tier of its object
     Status publish(const std::shared_ptr<Object>& object);
     void abandon(const Object& object, const std::string& temporary);
-    // With the lock held: of objects, and of keys that are remembered in their place.
-    std::uint64_t occupied(Tier which);
-    // An object has left the index, with the lock held; its room stays reserved until its file is
-    // removed.
-    void left(const Object& object);
+    // Of objects, and of keys that are remembered in their place.
+    std::uint64_t occupied(Tier which) REQUIRES(mutex_);
+    // An object has left the index; its room stays reserved until its file is removed.
+    void left(const Object& object) REQUIRES(mutex_);
     void remove_file(const Object& object);
     void finish_survey();
+    void sweep(const Notice& notice);
     bool lose(const ObjectPtr& object, const std::string& why);  // false if it is not here
+    // What a writer is told who brought other bytes, or another header, than lie here.
+    Status other_contents(const ObjectPtr& existing);
     void note(event::Incident::Kind kind, Tier which, const std::string& key, std::string why);
 
-    std::mutex mutex_;
-    std::condition_variable room_;  // something has left
+    Mutex mutex_;
+    Condition room_;  // something has left
     std::array<std::unique_ptr<TierState>, kTiers> tiers_;
-    ObjectIndex index_;
-    Watch watch_;
+    ObjectIndex index_ GUARDED_BY(mutex_);
+    std::map<Topic, Watch> watches_;
     std::function<void()> watch_lost_;
     Incidents* incidents_ = nullptr;
     StoreCounters counters_;

@@ -78,7 +78,7 @@ std::string Store::path_of(const Object& object) {
 
 bool Store::lose(const ObjectPtr& object, const std::string& why) {
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         if (!index_.lose(object)) return false;
         ++counters_.damaged;
         left(*object);
@@ -99,7 +99,7 @@ void Store::unreadable(const ObjectPtr& object, int error) {
 
 bool Store::write_failed(Tier which, int error) {
     if (which != Tier::Disk) return false;
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     auto& state = tier(which);
     // Somebody else may have taken what is ours by our capacity, and may give it back.
     if (error == ENOSPC || error == EDQUOT) state.full_until = Clock::now() + kFullFor;
@@ -129,7 +129,7 @@ void Store::medium_failed(Tier which, int error) {
     auto& state = tier(which);
     std::vector<ObjectPtr> lost;
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         if (++state.failures != kMostFailures) return;
         state.condemned = true;
         for (auto& object : index_.list("", "", std::numeric_limits<std::size_t>::max())) {
@@ -154,6 +154,10 @@ void Store::medium_failed(Tier which, int error) {
 }
 
 Status Store::verify(const ObjectPtr& object) {
+    if (!object->header.sound()) {
+        lose(object, "its header does not match its checksum");
+        return Status(Code::Damaged, "the header of '" + object->key + "' went bad");
+    }
     if (object->in_heap) {
         if (crc32c(0, object->bytes.data(), object->bytes.size()) == object->crc) return {};
         lose(object, "its bytes in memory do not match their checksum");

@@ -3,6 +3,12 @@
 #include "store/store.hpp"
 
 namespace holdfast {
+namespace {
+
+// So many objects are looked at with the lock held.
+constexpr std::size_t kSwept = 1000;
+
+}  // namespace
 
 void Store::left(const Object& object) {
     auto& state = tier(object.tier);
@@ -19,63 +25,72 @@ void Store::left(const Object& object) {
 void Store::remove_file(const Object& object) {
     auto& state = tier(object.tier);
     if (!object.in_heap) state.directory.remove(object.name);
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     state.reserved -= object.footprint();
     state.leaving -= object.footprint();
     room_.notify_all();
 }
 
 Status Store::absent(const std::string& key) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return index_.absent(key);
 }
 
 // ---- dropping --------------------------------------------------------------------------------
 
-void Store::drop(const std::string& key) {
-    bury({key});
-}
-
-std::size_t Store::bury(const std::vector<std::string>& keys) {
+std::size_t Store::learn(const std::vector<Notice>& notices) {
     std::size_t added = 0;
-    for (auto& key : keys) {
-        ObjectPtr object;
+    for (auto& notice : notices) {
         {
-            std::lock_guard lock(mutex_);
-            auto burial = index_.bury(key);
-            if (!burial.is_new) continue;
-            ++added;
-            if (watch_)
-                for (auto& said : watch_(key)) index_.forget_dropped(said);
-            if (!burial.gone) continue;
-            object = burial.gone;
-            ++counters_.dropped;
-            left(*object);
+            Lock lock(mutex_);
+            if (index_.learn(notice)) {
+                ++added;
+                if (auto watch = watches_.find(notice.topic); watch != watches_.end())
+                    for (auto& text : watch->second(notice.text))
+                        index_.forget({notice.topic, text});
+            }
         }
-        fault_point(Stage::Drop);
-        remove_file(*object);
+        // Also what is known: another thread that learned it may not be through yet.
+        sweep(notice);
     }
     return added;
 }
 
-std::pair<std::uint64_t, std::uint64_t> Store::dropped_digest() {
-    std::lock_guard lock(mutex_);
-    return {index_.dropped().count(), index_.dropped().digest()};
+void Store::sweep(const Notice& notice) {
+    ObjectIndex::Sweep sweep{notice};
+    for (bool through = false; !through;) {
+        {
+            Lock lock(mutex_);
+            through = index_.sweep(sweep, kSwept);
+            for (auto& object : sweep.gone) left(*object);
+        }
+        counters_.dropped += sweep.gone.size();
+        for (auto& object : sweep.gone) {
+            fault_point(Stage::Drop);
+            remove_file(*object);
+        }
+        sweep.gone.clear();
+    }
 }
 
-std::uint64_t Store::dropped_bytes() {
-    std::lock_guard lock(mutex_);
-    return index_.dropped().bytes() + index_.dropped().count() * kEntryBytes;
+std::pair<std::uint64_t, std::uint64_t> Store::notice_digest() {
+    Lock lock(mutex_);
+    return {index_.notices().count(), index_.notices().digest()};
 }
 
-std::array<std::uint64_t, DroppedKeys::kBuckets> Store::dropped_buckets() {
-    std::lock_guard lock(mutex_);
-    return index_.dropped().buckets();
+std::uint64_t Store::notice_bytes() {
+    Lock lock(mutex_);
+    return index_.notices().bytes() + index_.notices().count() * kEntryBytes;
 }
 
-std::vector<std::string> Store::dropped_in(const std::vector<std::uint32_t>& buckets) {
-    std::lock_guard lock(mutex_);
-    return index_.dropped().in(buckets);
+std::array<std::uint64_t, Notices::kBuckets> Store::notice_buckets() {
+    Lock lock(mutex_);
+    return index_.notices().buckets();
+}
+
+std::vector<std::string> Store::notices_in(const std::vector<std::uint32_t>& buckets) {
+    Lock lock(mutex_);
+    return index_.notices().in(buckets);
 }
 
 }  // namespace holdfast

@@ -14,12 +14,12 @@ constexpr std::size_t kObjectsAtOnce = 256;
 }  // namespace
 
 void Store::place(PlacementPtr placement, std::uint64_t self) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     index_.place(std::move(placement), self);
 }
 
 void Store::finish_survey() {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     while (!index_.count(kObjectsAtOnce)) {
         lock.unlock();
         std::this_thread::yield();
@@ -29,26 +29,26 @@ void Store::finish_survey() {
 
 std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> Store::survey() {
     finish_survey();
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return index_.survey();
 }
 
 std::uint64_t Store::short_of_nodes() {
     finish_survey();
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return index_.short_of_nodes();
 }
 
 std::array<std::uint64_t, Survey::kBuckets> Store::buckets_with(std::uint64_t peer) {
     finish_survey();
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return index_.buckets_with(peer);
 }
 
 std::vector<Held> Store::held_with(std::uint64_t peer, const std::vector<std::uint32_t>& buckets) {
     HeldList list(peer, buckets);
     for (bool complete = false; !complete;) {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         complete = index_.fill(list, kObjectsAtOnce);
     }
     return list.take();
@@ -56,36 +56,37 @@ std::vector<Held> Store::held_with(std::uint64_t peer, const std::vector<std::ui
 
 std::vector<Held> Store::strays(std::size_t most, const std::string& after) {
     finish_survey();
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return index_.strays(most, after);
 }
 
 std::optional<Held> Store::held(const std::string& key) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     return index_.held(key);
 }
 
 void Store::let_go(const Held& held) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     index_.let_go(held);
 }
 
 void Store::missed(const std::string& key) {
-    std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     index_.missed(key);
 }
 
 bool Store::trim(const std::string& key, std::uint64_t size, std::uint32_t crc) {
     fault_point(Stage::Trim);
-    ObjectPtr object;
+    ObjectIndex::Trimmed trimmed;
     {
-        std::lock_guard lock(mutex_);
-        object = index_.trim(key, size, crc);
-        if (!object) return false;
+        Lock lock(mutex_);
+        trimmed = index_.trim(key, size, crc);
+        if (!trimmed.done) return false;
         ++counters_.trimmed;
-        left(*object);
+        if (!trimmed.object) return true;
+        left(*trimmed.object);
     }
-    remove_file(*object);
+    remove_file(*trimmed.object);
     return true;
 }
 
@@ -94,7 +95,7 @@ bool Store::move_aside(const std::string& key, std::uint64_t size, std::uint32_t
                        const std::string& aside) {
     ObjectIndex::Moved moved;
     {
-        std::lock_guard lock(mutex_);
+        Lock lock(mutex_);
         moved = index_.move_aside(key, size, crc, aside);
         if (!moved.before) return false;
         if (moved.after) {
@@ -108,9 +109,9 @@ bool Store::move_aside(const std::string& key, std::uint64_t size, std::uint32_t
     return true;
 }
 
-ObjectPtr Store::raise_copies(const ObjectPtr& object, std::uint16_t copies) {
-    std::lock_guard lock(mutex_);
-    return index_.raise_copies(object, copies);
+ObjectPtr Store::raise_copies(const ObjectPtr& object, std::uint16_t copies, std::uint16_t least) {
+    Lock lock(mutex_);
+    return index_.raise_copies(object, copies, least);
 }
 
 }  // namespace holdfast

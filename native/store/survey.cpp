@@ -10,7 +10,12 @@ std::size_t Survey::bucket_of(const std::string& key) {
 }
 
 std::uint64_t Survey::digest_of(const Held& held) {
-    return xxh3_64(held.key + MetaWriter().number(held.size).number(held.crc).take());
+    MetaWriter what;
+    what.number(held.size).number(held.crc);
+    // Owners must agree also while they are the same for either number. Not so of what may have
+    // been evicted: nobody could take over another number for it.
+    if (!held.has_source) what.number(held.copies).number(held.least);
+    return xxh3_64(held.key + what.take());
 }
 
 void Survey::restart(PlacementPtr placement, std::uint64_t self) {
@@ -19,6 +24,7 @@ void Survey::restart(PlacementPtr placement, std::uint64_t self) {
     self_ = self;
     if (same) return;
     begun_ = false;
+    reached_.clear();
     complete_ = this->self() == 0;
     shared_.clear();
     strays_.clear();
@@ -29,7 +35,11 @@ void Survey::restart(PlacementPtr placement, std::uint64_t self) {
 void Survey::count(const std::string& key, const ObjectPtr& object) {
     begun_ = true;
     reached_ = key;
-    if (object) change(object, true);
+    if (object) {
+        change(Held::of(*object), true);
+    } else if (auto found = through_.find(key); found != through_.end()) {
+        change(found->second.held, true);
+    }
 }
 
 bool Survey::counted(const std::string& key) const {
@@ -38,15 +48,16 @@ bool Survey::counted(const std::string& key) const {
 
 void Survey::added(const ObjectPtr& object) {
     forget_ghost(object->key);
-    if (counted(object->key)) change(object, true);
+    forget_through(object->key);
+    if (counted(object->key)) change(Held::of(*object), true);
 }
 
 void Survey::removed(const ObjectPtr& object) {
-    if (counted(object->key)) change(object, false);
+    if (counted(object->key)) change(Held::of(*object), false);
 }
 
 void Survey::let_go(const Held& held) {
-    if (!counted(held.key)) return;
+    if (!counted(held.key) || through_.contains(held.key)) return;
     Owners all = owners(held);
     if (!held.has_source || held.copies < 2 || !all.contains(self())) return;
     if (ghosts_.emplace(held.key, held).second) share(held, all, true);
@@ -59,23 +70,45 @@ void Survey::forget_ghost(const std::string& key) {
     ghosts_.erase(ghost);
 }
 
+void Survey::hold_through(const Held& held, const std::string& object) {
+    forget_ghost(held.key);
+    forget_through(held.key);
+    through_[held.key] = {held, object};
+    carried_[object].insert(held.key);
+    if (counted(held.key)) change(held, true);
+}
+
+void Survey::forget_through(const std::string& key) {
+    auto found = through_.find(key);
+    if (found == through_.end()) return;
+    auto carried = carried_.find(found->second.object);
+    carried->second.erase(key);
+    if (carried->second.empty()) carried_.erase(carried);
+    if (counted(key)) change(found->second.held, false);
+    through_.erase(found);
+}
+
+void Survey::forget_all_through(const std::string& object) {
+    auto carried = carried_.find(object);
+    if (carried == carried_.end()) return;
+    for (auto& key : std::set<std::string>(carried->second)) forget_through(key);
+}
+
 Owners Survey::owners(const Held& held) const {
     return placement_ ? placement_->owners(held.key, held.copies) : Owners();
 }
 
-void Survey::change(const ObjectPtr& object, bool add) {
-    if (object->copies == 0) return;
-    Held held = Held::of(*object);
+void Survey::change(const Held& held, bool add) {
+    if (held.copies == 0) return;
     Owners all = owners(held);
     if (!all.contains(self())) {
         if (add)
-            strays_[object->key] = object;
+            strays_.insert(held.key);
         else
-            strays_.erase(object->key);
+            strays_.erase(held.key);
         return;
     }
-    // A file that lacks a copy can still be had; it is not at risk.
-    if (all.count < held.copies && *all.begin() == self() && !held.has_source)
+    if (all.count < held.least && *all.begin() == self())
         short_of_nodes_ += add ? 1 : std::uint64_t(-1);
     share(held, all, add);
 }

@@ -5,6 +5,9 @@
 // do not send it to and fro; until it is stored again, dropped, or the placement changes, or until
 // somebody who never had it asks us for it in vain.
 //
+// A key may also be held *through* another object, from which its bytes can be had with the help of
+// other nodes. It counts as if it lay here, under every placement, until that object leaves.
+//
 // It follows what comes and goes, so asking costs nothing. After a change of placement everything
 // is counted anew, in the order of keys and a page at a time: what comes or goes behind the count
 // is added at once, what lies ahead of it is left to the count. Not thread-safe. No I/O.
@@ -14,6 +17,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 #include "placement/placement.hpp"
@@ -24,14 +28,16 @@ namespace holdfast {
 struct Held {
     std::string key;
     std::uint64_t size = 0;
-    std::uint32_t crc = 0;
+    std::uint32_t crc = 0;  // with its header
     Tier tier = Tier::Memory;
     std::uint16_t copies = 1;
 
     bool has_source = false;
+    std::uint16_t least = 0;
 
     static Held of(const Object& object) {
-        return {object.key, object.size, object.crc, object.home, object.copies, object.has_source};
+        return {object.key,    object.size,       object.full_crc(), object.home,
+                object.copies, object.has_source, object.least};
     }
 };
 
@@ -50,9 +56,10 @@ class Survey {
     // Counts from the beginning, unless objects belong where they did before. 0 is nobody's number.
     void restart(PlacementPtr placement, std::uint64_t self);
     bool complete() const { return complete_; }
-    // The key up to which all is counted; null before the first.
-    const std::string* reached() const { return begun_ ? &reached_ : nullptr; }
-    void count(const std::string& key, const ObjectPtr& object);  // null: it is being written
+    // The key up to which all is counted; empty before the first.
+    const std::string& reached() const { return reached_; }
+    // Null: it is being written. What is held through another object is counted in the same order.
+    void count(const std::string& key, const ObjectPtr& object);
     void finish() { complete_ = true; }
 
     void added(const ObjectPtr& object);
@@ -63,18 +70,29 @@ class Survey {
     void forget_ghost(const std::string& key);
     const std::map<std::string, Held>& ghosts() const { return ghosts_; }
 
+    // A key that is not here itself is held through that object from now on, and no longer.
+    void hold_through(const Held& held, const std::string& object);
+    void forget_through(const std::string& key);
+    void forget_all_through(const std::string& object);
+    struct Through {
+        Held held;
+        std::string object;
+    };
+    const std::map<std::string, Through>& through() const { return through_; }
+
     // Of an object, in the placement that is surveyed; nobody if there is none.
     Owners owners(const Held& held) const;
     std::uint64_t self() const { return placement_ ? self_ : 0; }
 
     const std::map<std::uint64_t, Shared>& shared() const { return shared_; }
-    // How many objects without a source we own first that want more copies than there are nodes.
+    // How many objects we own first for which there are too few nodes.
     std::uint64_t short_of_nodes() const { return short_of_nodes_; }
-    const std::map<std::string, ObjectPtr>& strays() const { return strays_; }
+    // Keys of what is here, as itself or through another object, and not ours.
+    const std::set<std::string>& strays() const { return strays_; }
 
   private:
     bool counted(const std::string& key) const;
-    void change(const ObjectPtr& object, bool add);
+    void change(const Held& held, bool add);
     void share(const Held& held, const Owners& owners, bool add);
 
     PlacementPtr placement_;
@@ -82,8 +100,10 @@ class Survey {
     bool begun_ = false, complete_ = true;  // without a placement there is nothing to count
     std::string reached_;
     std::map<std::uint64_t, Shared> shared_;  // by the number of the other member
-    std::map<std::string, ObjectPtr> strays_;
+    std::set<std::string> strays_;
     std::map<std::string, Held> ghosts_;
+    std::map<std::string, Through> through_;
+    std::map<std::string, std::set<std::string>> carried_;  // keys by what they are held through
     std::uint64_t short_of_nodes_ = 0;
 };
 

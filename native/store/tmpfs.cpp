@@ -67,7 +67,7 @@ bool become_own_master() {
     message.msg_iov = &part;
     message.msg_iovlen = 1;
     Passing passing;
-    if (top >= 0) passing.attach(message, top);
+    if (top >= 0) passing.attach(message, &top, 1);
     ::sendmsg(socket, &message, MSG_NOSIGNAL);
     ::_exit(0);
 }
@@ -90,7 +90,9 @@ Fd mount_in_child(const char* bytes) {
     auto got = ::recvmsg(ours.get(), &message, MSG_CMSG_CLOEXEC);
     while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
     }
-    Fd top = got > 0 ? Passing::take(message) : Fd();
+    Fd top;
+    if (got > 0)
+        for (Fd& came : Passing::take(message)) top = std::move(came);
     errno = error;
     return top;
 }

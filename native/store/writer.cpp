@@ -84,15 +84,7 @@ Status Writer::compare(const char* data, std::size_t size) {
         same = at == size && std::memcmp(stored.data(), data, size) == 0;
     }
     written_ += size;
-    if (same) return {};
-    // Perhaps it is our copy that went bad: nobody may be turned away for its sake.
-    if (!store_->verify(existing_).ok())
-        return Status(Code::Damaged,
-                      "the copy of '" + object_->key +
-                          "' on this node was damaged and has been dropped; put it again");
-    return Status(Code::KeyExists, "'" + object_->key +
-                                       "' has other contents; a key is written once, choose "
-                                       "another");
+    return same ? Status() : store_->other_contents(existing_);
 }
 
 Result<ObjectPtr> Writer::commit(std::uint32_t expected_crc) {
@@ -104,7 +96,8 @@ Result<ObjectPtr> Writer::commit(std::uint32_t expected_crc) {
         return Status(Code::Damaged, "the bytes of '" + object_->key +
                                          "' do not match their checksum; put it again");
     if (existing_) {
-        if (auto kept = store_->raise_copies(existing_, object_->copies)) return kept;
+        if (auto kept = store_->raise_copies(existing_, object_->copies, object_->least))
+            return kept;
         if (store_->absent(object_->key).code() == Code::Dropped)
             return Status(Code::KeyExists,
                           "'" + object_->key +

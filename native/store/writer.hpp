@@ -28,6 +28,7 @@ class Writer {
     bool compares() const { return existing_ != nullptr; }
     // Where it comes to lie.
     Tier tier() const { return object_->tier; }
+    std::uint64_t size() const { return object_->size; }
     // The checksum of what was appended so far.
     std::uint32_t crc() const;
     // As in Object; the last one may be unfinished.
@@ -37,6 +38,7 @@ class Writer {
 
   private:
     friend class Store;
+    friend class Handing;
     Writer(Store* store, std::shared_ptr<Object> object)
         : store_(store), object_(std::move(object)) {}
     Status compare(const char* data, std::size_t size);

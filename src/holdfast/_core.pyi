@@ -43,23 +43,35 @@ class Ring:
     def owners(self, key: bytes, count: int = 1) -> list[str]:
         """The first `count` distinct nodes for `key`, fewer if there are fewer."""
 
+class SlotTable:
+    """
+    Who owns the keys that begin with `prefix`: each slot has the numbers of its members, in
+    order. A put may name so many owners as left out that failed.
+    """
+
+    def __init__(self, prefix: bytes, slots: Sequence[Sequence[int]], may_leave_out: int = 0) -> None: ...
+
 class Placement:
     """
     Where objects belong in one view, for whoever is part of it. Immutable.
 
     numbers[i] is the member on ring.nodes[i], addresses[i] is where it lives and racks[i]
     its rack; without racks all share one. `with_lost` is the ring with the nodes on it whose
-    members were lost, if any.
+    members were lost, if any. `tables` are of the key spaces; the longest prefix of a key counts,
+    and the ring has all other keys.
     """
 
-    def __init__(self, ring: Ring, numbers: Sequence[int], addresses: Sequence[str], identity: int, racks: Sequence[str] = (), with_lost: Ring | None = None) -> None: ...
+    def __init__(self, ring: Ring, numbers: Sequence[int], addresses: Sequence[str], identity: int, racks: Sequence[str] = (), with_lost: Ring | None = None, tables: Sequence[SlotTable] = ()) -> None: ...
 
     @property
     def ring(self) -> Ring:
         """Of those who live."""
 
-    def owners(self, key: bytes, copies: int) -> list[int]:
-        """The numbers of the owners of `key`, fewer if there are fewer."""
+    def owners(self, key: bytes, copies: int, without: Sequence[int] = ()) -> list[int]:
+        """
+        The numbers of the owners of `key`, fewer if there are fewer. In a key space those
+        `without` own nothing.
+        """
 
 class Trees:
     """holdfast.placement.tree.Trees at full speed."""
@@ -102,6 +114,9 @@ class ObjectInfo:
     @property
     def copies(self) -> int: ...
 
+    @property
+    def header(self) -> bytes: ...
+
 class PendingCall:
     """
     A call that is answered later; dropping the last reference to it cancels it. Safe for threads.
@@ -126,11 +141,14 @@ class AgentClient:
 
     def __init__(self, job_key: bytes) -> None: ...
 
-    def put(self, addresses: Sequence[str], owners: Sequence[int], key: bytes, data: Buffer, tier: Tier = ..., deadline: float = 5.0) -> None:
+    def put(self, addresses: Sequence[str], owners: Sequence[int], key: bytes, data: Buffer, tier: Tier = ..., deadline: float = 5.0, header: bytes = b'', up_to: int = 0, without: Sequence[int] = (), hand: bool = True) -> None:
         """
         Store `data` at all owners, in order; returns when all have verified it.
 
-        `owners` are the members that the ring gives for as many copies; an agent whose view gives others refuses with StaleView.
+        `owners` are the members that the placement gives for as many copies, as if those `without` owned
+        nothing; an agent whose view gives others, or that does not suspect who is left out, refuses with
+        StaleView. With `up_to` they are as many as live, up to so many. An agent of this host lets us write
+        large data to a file of its tier, unless `hand` is false.
         """
 
     def get(self, address: str, key: bytes, offset: int = 0, length: int | None = None, member: int = 0, deadline: float = 5.0) -> bytes:
@@ -158,11 +176,18 @@ class AgentClient:
     def list_page(self, address: str, prefix: bytes = b'', after: bytes = b'', deadline: float = 5.0) -> tuple[list[ObjectInfo], bool]:
         """A page of objects in the order of keys, and whether there are more."""
 
-    def drop(self, address: str, key: bytes, owners: Sequence[int], deadline: float = 5.0) -> None:
+    def drop(self, address: str, key: bytes, owners: Sequence[int], deadline: float = 5.0, copies: int = 0, without: Sequence[int] = ()) -> None:
         """
         Remove an object there for ever, whether it is there or not.
 
-        `owners` are the members that the ring gives for its copies, as for a put.
+        `owners` are the members that the placement gives for its copies, as for a put; `copies` is how
+        many they were to be, if not as many live.
+        """
+
+    def drop_below(self, address: str, prefix: bytes, version: int, deadline: float = 5.0) -> None:
+        """
+        Remove all objects there for ever whose keys are `prefix`, a version below `version`,
+        and nothing else, or a slash and anything.
         """
 
     def call(self, address: str, service: str, method: str, message: bytes, deadline: float = 5.0) -> bytes:
@@ -391,6 +416,9 @@ class Agent:
     def set_placement(self, placement: Placement) -> None:
         """Where objects belong from now on."""
 
+    def set_suspects(self, numbers: Sequence[int]) -> None:
+        """The members that are suspected from now on, and no others."""
+
     def beat(self) -> None:
         """
         The Python loop is alive; answers to probes tell how long ago that was.
@@ -430,9 +458,7 @@ class Agent:
         """
 
     def short(self) -> int:
-        """
-        How many objects we own first that want more copies than there are nodes.
-        """
+        """How many objects we own first for which there are too few nodes."""
 
     def buckets_with(self, peer: int) -> list[int]:
         """
@@ -457,7 +483,7 @@ class Agent:
         Remove exactly that object if we do not own it and nobody has pinned it.
         """
 
-    def raise_copies(self, key: bytes, size: int, crc: int, copies: int) -> None:
+    def raise_copies(self, key: bytes, size: int, crc: int, copies: int, least: int = 0) -> None:
         """Want so many copies of exactly that object, or more, if it is here."""
 
     def has_room(self, tier: Tier, size: int) -> bool:
@@ -471,20 +497,20 @@ class Agent:
     def keys(self, prefix: bytes, limit: int) -> list[bytes]:
         """Keys of objects here that begin so, in order."""
 
-    def dropped_digest(self) -> tuple[int, int]:
-        """How many keys were dropped, and the xor of their hashes (xxh3_64)."""
+    def notice_digest(self) -> tuple[int, int]:
+        """How many notices there are, and the xor of their hashes (xxh3_64)."""
 
-    def dropped_buckets(self) -> list[int]:
+    def notice_buckets(self) -> list[int]:
         """The same xor for each of 256 buckets, by the top byte of the hash."""
 
-    def dropped_in(self, buckets: Sequence[int]) -> list[bytes]:
-        """All dropped keys of some buckets."""
+    def notices_in(self, buckets: Sequence[int]) -> list[bytes]:
+        """All notices of some buckets."""
 
-    def bury(self, keys: Sequence[bytes]) -> int:
+    def learn(self, notices: Sequence[bytes]) -> int:
         """
-        Keys that were dropped elsewhere: their objects go, and never come back.
+        Notices of other members: what was dropped goes, and never comes back.
 
-        Gives how many were new.
+        Gives how many were new. What is none is ignored.
         """
 
     def refresh_files(self, prefixes: Sequence[bytes], number: int) -> int:
@@ -674,6 +700,15 @@ class Held:
     @property
     def has_source(self) -> bool: ...
 
+    @property
+    def least(self) -> int: ...
+
+def tombstone(key: bytes) -> bytes:
+    """The notice that a key was dropped."""
+
+def watermark(prefix: bytes, version: int) -> bytes:
+    """The notice that all versions below one were dropped."""
+
 class IndexedObject:
     """An object in an ObjectIndex. Immutable."""
 
@@ -697,7 +732,7 @@ class ObjectIndex:
         there, to be compared. Raises KeyExists or Busy.
         """
 
-    def publish(self, key: bytes, size: int, crc: int, tier: Tier, copies: int, has_source: bool) -> IndexedObject:
+    def publish(self, key: bytes, size: int, crc: int, tier: Tier, copies: int, has_source: bool, least: int = 1) -> IndexedObject:
         """
         Store an object under a key that was reserved. Raises KeyExists if it was dropped
         meanwhile; it stays reserved then.
@@ -706,7 +741,7 @@ class ObjectIndex:
     def abandon(self, key: bytes) -> None:
         """Give a key back that was reserved."""
 
-    def raise_copies(self, object: IndexedObject, copies: int) -> IndexedObject | None:
+    def raise_copies(self, object: IndexedObject, copies: int, least: int) -> IndexedObject | None:
         """The object with so many copies or more; None if it is no longer here."""
 
     def find(self, key: bytes) -> IndexedObject | None:
@@ -733,17 +768,17 @@ class ObjectIndex:
         nothing was done, or if it was given up.
         """
 
-    def bury(self, key: bytes) -> tuple[bool, IndexedObject | None]:
-        """Drop a key for ever: whether that is new, and what lay under it."""
+    def learn(self, notice: bytes) -> tuple[bool, list[IndexedObject]]:
+        """Whether it is new, and what it dropped."""
 
-    def dropped_digest(self) -> tuple[int, int]:
-        """How many keys were dropped, and the xor of their hashes (xxh3_64)."""
+    def notice_digest(self) -> tuple[int, int]:
+        """How many notices there are, and the xor of their hashes (xxh3_64)."""
 
-    def dropped_buckets(self) -> list[int]:
+    def notice_buckets(self) -> list[int]:
         """The same xor for each of 256 buckets, by the top byte of the hash."""
 
-    def dropped_in(self, buckets: Sequence[int]) -> list[bytes]:
-        """All dropped keys of some buckets."""
+    def notices_in(self, buckets: Sequence[int]) -> list[bytes]:
+        """All notices of some buckets."""
 
     def place(self, placement: Placement, number: int) -> None:
         """Where objects belong from now on, and which member we are."""
@@ -754,9 +789,7 @@ class ObjectIndex:
         """
 
     def short(self) -> int:
-        """
-        How many objects we own first that want more copies than there are nodes.
-        """
+        """How many objects we own first for which there are too few nodes."""
 
     def buckets_with(self, peer: int) -> list[int]:
         """
@@ -774,6 +807,16 @@ class ObjectIndex:
 
     def let_go(self, key: bytes, size: int, crc: int, tier: Tier, copies: int) -> None:
         """An object that has a source finds no room here: it counts as evicted."""
+
+    def hold_through(self, key: bytes, size: int, crc: int, tier: Tier, copies: int, object: bytes, least: int = 1) -> bool:
+        """
+        A key that is not here counts as if it were, as long as that object is here.
+        """
+
+    def raise_through(self, key: bytes, size: int, crc: int, copies: int, least: int) -> None:
+        """
+        Want more copies of exactly that, if it is held through another object.
+        """
 
     def missed(self, key: bytes) -> None:
         """
