@@ -1,15 +1,18 @@
-"""The services that every agent offers, and the process that runs them."""
+"""The services that every agent offers, their key spaces, and the process that runs them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .agent.main import run
-
 if TYPE_CHECKING:
     from .agent.service import Service
     from .agent.shell import Shell
+    from .membership.key_spaces import KeySpace
+
+#: Whose keys do not lie on the ring. Agents and clients compute owners alike, so that both take
+#: them from here.
+KEY_SPACES: tuple[KeySpace, ...] = ()
 
 
 def offered(shell: Shell) -> Iterator[Service]:
@@ -21,4 +24,6 @@ def offered(shell: Shell) -> Iterator[Service]:
 
 def main() -> None:
     """Run an agent with all services until it is told to stop."""
-    run(offered)
+    from .agent.main import run  # noqa: PLC0415 - clients read KEY_SPACES only
+
+    run(offered, KEY_SPACES)

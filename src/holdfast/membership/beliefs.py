@@ -33,6 +33,11 @@ class Beliefs:
         assert own is not None
         return own
 
+    @property
+    def suspects(self) -> frozenset[int]:
+        """The suspects, by number."""
+        return frozenset(self._expires)
+
     def take(self, entry: Entry, tell: bool = True) -> None:
         """Believe `entry`, which must be news."""
         self.view.merge((entry,))

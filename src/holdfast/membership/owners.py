@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from .._core import Placement, Ring
+from collections.abc import Sequence
+
+from .._core import Placement, Ring, SlotTable
+from .key_spaces import KeySpace, fitting
 from .view import SPARE, Member, View
 
 
@@ -15,29 +18,42 @@ def lost_nodes(view: View) -> frozenset[str]:
 class Owners:
     """The placement over the members of a view that may own objects. Immutable.
 
-    Equal views give equal owners; a suspect still owns. Nothing in it depends on whose view it is,
-    so that members of one view can share it.
+    Keys that lie in none of the `key_spaces` lie on the ring. Equal views give equal owners; a
+    suspect still owns. Nothing in it depends on whose view it is, so that members of one view can
+    share it.
     """
 
-    def __init__(self, view: View, virtual_nodes: int) -> None:
+    def __init__(self, view: View, virtual_nodes: int, key_spaces: Sequence[KeySpace] = ()) -> None:
         pool = view.owners_pool()
         self.identity = view.identity
         self.members = {member.number: member for member in pool}
-        self._on_node = {member.node: member for member in pool}
+        on_node = {member.node: member for member in pool}
         #: Nodes whose owner was lost, and no other has come.
         self.lost = lost_nodes(view)
-        ring = Ring(list(self._on_node), virtual_nodes)
-        standing = [self._on_node[node] for node in ring.nodes]
+        ring = Ring(list(on_node), virtual_nodes)
+        standing = [on_node[node] for node in ring.nodes]
+        self._key_spaces = key_spaces
+        tables = []
+        for space in key_spaces:
+            slots = space.slots(view.live())
+            self.members.update((member.number, member) for slot in slots for member in slot)
+            numbers = [[member.number for member in slot] for slot in slots]
+            tables.append(SlotTable(space.prefix, numbers, space.may_leave_out))
         self.placement = Placement(
             ring,
             [member.number for member in standing],
             [member.address for member in standing],
             self.identity,
             [member.rack for member in standing],
-            Ring([*self._on_node, *self.lost], virtual_nodes) if self.lost else None,
+            Ring([*on_node, *self.lost], virtual_nodes) if self.lost else None,
+            tables,
         )
         self.ring = self.placement.ring
 
     def of(self, key: bytes, copies: int) -> list[Member]:
         """Return the owners of `key`, first to last; fewer than `copies` if fewer live."""
-        return [self._on_node[node] for node in self.ring.owners(key, copies)]
+        return [self.members[number] for number in self.placement.owners(key, copies)]
+
+    def space(self, key: bytes) -> KeySpace | None:
+        """Return the key space in which `key` lies; None: it lies on the ring."""
+        return fitting(self._key_spaces, key)

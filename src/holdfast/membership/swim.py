@@ -96,6 +96,11 @@ class Swim:
         """What answers to probes shall carry; the same list as long as it is the same news."""
         return self._gossip.news()
 
+    @property
+    def suspects(self) -> frozenset[int]:
+        """The members that are suspected at this moment, by number."""
+        return self._beliefs.suspects
+
     def detection(self) -> float:
         """Return how long a death goes unnoticed as a rule, in seconds."""
         # Until somebody probes it, the probe, those of the helpers, and the suspicion.

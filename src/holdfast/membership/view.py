@@ -16,8 +16,8 @@ import msgspec
 from .._core import xxh3_64
 from ..errors import BadInput
 
-#: The role of members that own no objects.
-SPARE = "spare"
+#: What a member is for. Spares own nothing; staging nodes own what compute nodes do.
+COMPUTE, STAGING, SPARE = "compute", "staging", "spare"
 #: What reading a message raises that somebody else has written wrong.
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -43,7 +43,7 @@ class Member(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     address: _Text  # for other nodes
     socket: _Text  # for processes on its host
     pid: int
-    role: _Text = "compute"  # or staging, or spare
+    role: _Text = COMPUTE
     host: _Text = ""
     rack: _Text = ""
 

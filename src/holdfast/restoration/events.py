@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -36,14 +37,17 @@ class RepliedEvent(msgspec.Struct, frozen=True):
 
 
 class PulledEvent(msgspec.Struct, frozen=True):
-    """A `PullInstruction` has stored its object."""
+    """A `RestoreInstruction` has stored its object."""
 
     ticket: int
     size: int
 
 
 class FailedEvent(msgspec.Struct, frozen=True):
-    """A request or a pull failed; `gone` if the source has no such object any more."""
+    """A request failed, or what was to bring an object back.
+
+    `gone` if the source has no such object any more.
+    """
 
     ticket: int
     gone: bool = False
@@ -68,12 +72,25 @@ class MergeInstruction(msgspec.Struct, frozen=True):
     member: Member
 
 
-class PullInstruction(msgspec.Struct, frozen=True):
-    """Copy an object from another member."""
+class RestoreInstruction(msgspec.Struct, frozen=True):
+    """Bring an object back that `source` knows of; ends as `PulledEvent` or `FailedEvent`."""
 
     ticket: int
     held: Held
     source: Member
 
 
-Instruction = AskInstruction | MergeInstruction | PullInstruction
+class PullInstruction(RestoreInstruction, frozen=True):
+    """Copy it from there."""
+
+
+Instruction = AskInstruction | MergeInstruction | RestoreInstruction
+
+
+@runtime_checkable
+class Restoring(Protocol):
+    """A key space whose objects come back otherwise than by a `PullInstruction`."""
+
+    def restoring(self, ticket: int, held: Held, source: Member) -> RestoreInstruction:
+        """Say how an object comes back that we lack."""
+        ...

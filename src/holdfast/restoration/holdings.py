@@ -12,8 +12,8 @@ from ..membership.owners import Owners
 
 #: The digest of what two members share is kept in this many parts, by the hash of the key.
 BUCKETS = 64
-#: Likewise of the keys that were dropped.
-DROPPED_BUCKETS = 256
+#: Likewise of the notices.
+NOTICE_BUCKETS = 256
 
 #: With which the keys begin under which losers of a conflict are kept.
 ASIDE = b"holdfast.conflict/"
@@ -23,18 +23,22 @@ _LONGEST = 4096
 #: Any number that the core takes.
 Number = Annotated[int, msgspec.Meta(ge=0)]
 Key = Annotated[bytes, msgspec.Meta(min_length=1, max_length=4096)]
+#: As native/store/notices.hpp has it.
+Notice = Annotated[bytes, msgspec.Meta(min_length=1, max_length=4160)]
 #: How many, and the exclusive or of their hashes.
 Digest = tuple[Number, Number]
 
 
 class Held(msgspec.Struct, frozen=True, array_like=True):
-    """One object as one member holds it."""
+    """One object as one member holds it; its checksum is that of its bytes and its header."""
 
     key: Key
     size: Annotated[int, msgspec.Meta(ge=0, le=2**40)]
     crc32c: Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
     tier: Annotated[int, msgspec.Meta(ge=0, le=1)]
     copies: Annotated[int, msgspec.Meta(ge=1, le=2**16 - 1)]
+    #: Fewer nodes than that are too few for it.
+    least: Annotated[int, msgspec.Meta(ge=0, le=2**16 - 1)] = 0
 
 
 #: By their numbers.
@@ -43,7 +47,7 @@ TIERS = {tier.value: tier for tier in (_core.Tier.MEMORY, _core.Tier.DISK)}
 
 def held_of(held: _core.Held) -> Held:
     """Return what the core holds as a plain struct that can travel."""
-    return Held(held.key, held.size, held.crc32c, held.tier.value, held.copies)
+    return Held(held.key, held.size, held.crc32c, held.tier.value, held.copies, held.least)
 
 
 # One key, two versions: while the network was cut, both sides may have taken other bytes under one
@@ -95,7 +99,7 @@ class Holdings(Protocol):
         ...
 
     def short(self) -> int:
-        """Count the objects that we own first and that want more copies than nodes live."""
+        """Count the objects that we own first and for which too few nodes live."""
         ...
 
     def trim(self, key: bytes, size: int, crc32c: int) -> bool:
@@ -106,8 +110,8 @@ class Holdings(Protocol):
         """Tell whether an object would find room here at this moment."""
         ...
 
-    def raise_copies(self, held: Held, copies: int) -> None:
-        """Want more copies of exactly that object, if it is here."""
+    def raise_copies(self, held: Held, copies: int, least: int) -> None:
+        """Want more copies of exactly that object, if it is here, or more nodes for it."""
         ...
 
     def move_aside(self, key: bytes, size: int, crc32c: int, aside: bytes) -> bool:
@@ -118,18 +122,18 @@ class Holdings(Protocol):
         """List keys of objects that begin so, in order."""
         ...
 
-    def dropped_digest(self) -> Digest:
-        """Digest the keys that were dropped."""
+    def notice_digest(self) -> Digest:
+        """Digest the notices."""
         ...
 
-    def dropped_buckets(self) -> list[int]:
+    def notice_buckets(self) -> list[int]:
         """Return the parts of that digest."""
         ...
 
-    def dropped_in(self, buckets: Sequence[int]) -> list[bytes]:
-        """List the dropped keys in these parts."""
+    def notices_in(self, buckets: Sequence[int]) -> list[bytes]:
+        """List the notices in these parts."""
         ...
 
-    def bury(self, keys: Sequence[bytes]) -> int:
-        """Remember these keys as dropped and remove their objects; tells how many were new."""
+    def learn(self, notices: Sequence[bytes]) -> int:
+        """Remember these, and remove what they say was dropped; tells how many were new."""
         ...

@@ -10,14 +10,14 @@ from typing import Annotated
 
 import msgspec
 
-from .holdings import BUCKETS, DROPPED_BUCKETS, Digest, Held, Key, Number
+from .holdings import BUCKETS, NOTICE_BUCKETS, Digest, Held, Key, Notice, Number
 from .portions import Bounds
 
 _Part = Annotated[int, msgspec.Meta(ge=0, lt=BUCKETS)]
-_DroppedPart = Annotated[int, msgspec.Meta(ge=0, lt=DROPPED_BUCKETS)]
+_NoticePart = Annotated[int, msgspec.Meta(ge=0, lt=NOTICE_BUCKETS)]
 # Of all parts, in their order.
 _Digests = Annotated[list[Number], msgspec.Meta(max_length=BUCKETS)]
-_DroppedDigests = Annotated[list[Number], msgspec.Meta(max_length=DROPPED_BUCKETS)]
+_NoticeDigests = Annotated[list[Number], msgspec.Meta(max_length=NOTICE_BUCKETS)]
 
 
 class Compare(msgspec.Struct, frozen=True, tag=True):
@@ -66,31 +66,31 @@ class Confirmed(msgspec.Struct, frozen=True, tag=True):
     other: list[Held] = []
 
 
-class CompareDropped(msgspec.Struct, frozen=True, tag=True):
-    """Ask whether the other has heard of the same drops."""
+class CompareNotices(msgspec.Struct, frozen=True, tag=True):
+    """Ask whether the other has heard of the same notices."""
 
     digest: Digest
 
 
-class ComparedDropped(msgspec.Struct, frozen=True, tag=True):
+class ComparedNotices(msgspec.Struct, frozen=True, tag=True):
     """The answer: nothing if so, else the parts of our digest, and of how many."""
 
-    buckets: _DroppedDigests = []
+    buckets: _NoticeDigests = []
     count: Number = 0
 
 
-class ExchangeDropped(msgspec.Struct, frozen=True, tag=True):
-    """List all dropped keys that the sender knows in these parts and bounds."""
+class ExchangeNotices(msgspec.Struct, frozen=True, tag=True):
+    """List all notices that the sender knows in these parts and bounds."""
 
-    buckets: list[_DroppedPart]
-    keys: list[Key]
+    buckets: list[_NoticePart]
+    notices: list[Notice]
     bounds: Bounds = Bounds()
 
 
-class ExchangedDropped(msgspec.Struct, frozen=True, tag=True):
+class ExchangedNotices(msgspec.Struct, frozen=True, tag=True):
     """The answer: those that the sender did not name."""
 
-    keys: list[Key] = []
+    notices: list[Notice] = []
 
 
 class OtherView(msgspec.Struct, frozen=True, tag=True):
@@ -99,5 +99,5 @@ class OtherView(msgspec.Struct, frozen=True, tag=True):
     identity: Number
 
 
-Request = Compare | Exchange | Confirm | CompareDropped | ExchangeDropped
-Reply = Compared | Exchanged | Confirmed | ComparedDropped | ExchangedDropped | OtherView
+Request = Compare | Exchange | Confirm | CompareNotices | ExchangeNotices
+Reply = Compared | Exchanged | Confirmed | ComparedNotices | ExchangedNotices | OtherView

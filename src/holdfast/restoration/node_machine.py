@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ..membership import events as membership
+from ..membership.key_spaces import KeySpace
 from ..membership.owners import Owners, lost_nodes
 from ..membership.swim import Swim
 from ..membership.view import Entry, Member, View
@@ -33,6 +34,12 @@ class PlacedInstruction(msgspec.Struct, frozen=True):
     lost: Sequence[Member]
 
 
+class SuspectsInstruction(msgspec.Struct, frozen=True):
+    """These members are suspected from now on, and no others."""
+
+    numbers: frozenset[int]
+
+
 class AwayInstruction(msgspec.Struct, frozen=True):
     """Others took us for dead, and told us nothing meanwhile."""
 
@@ -48,8 +55,9 @@ Event = membership.Event | restoring.Event
 Instruction = (
     membership.Instruction
     | restoring.AskInstruction
-    | restoring.PullInstruction
+    | restoring.RestoreInstruction
     | PlacedInstruction
+    | SuspectsInstruction
     | AwayInstruction
     | NewsInstruction
 )
@@ -59,7 +67,8 @@ class NodeMachine:
     """The machine of `member`, which begins with `view` and decides about `holdings`.
 
     A period is in seconds; `restore_rate` is in bytes per second, and `partition_wait` how many
-    seconds restoring waits when more than a third of the nodes vanish at once.
+    seconds restoring waits when more than a third of the nodes vanish at once. `key_spaces` have
+    owners of their own.
     """
 
     def __init__(
@@ -72,6 +81,7 @@ class NodeMachine:
         virtual_nodes: int,
         restore_rate: float,
         partition_wait: float,
+        key_spaces: Sequence[KeySpace] = (),
         restorer: type[Restorer] = Restorer,
     ) -> None:
         self.member = member
@@ -84,6 +94,8 @@ class NodeMachine:
         self.owners: Owners | None = None
         self._holdings = holdings
         self._virtual_nodes = virtual_nodes
+        self._key_spaces = key_spaces
+        self._suspects: frozenset[int] = frozenset()
         self._news: list[Entry] = []
         self._ticks = 0  # of restoring
 
@@ -96,6 +108,7 @@ class NodeMachine:
         """Put the view with which we begin into force."""
         out: list[Instruction] = []
         self._place(out, now, rng)
+        self._suspect(out)
         return out
 
     def step(self, event: Event, now: float, rng: random.Random) -> list[Instruction]:
@@ -127,6 +140,7 @@ class NodeMachine:
         changed = any(isinstance(one, membership.ViewInstruction) for one in wanted)
         if changed:
             self.changes += 1
+            self._suspect(out)
             own = self.view.get(self.member.number)
             if own is not None and own.incarnation != self.incarnation:
                 self.incarnation = own.incarnation
@@ -145,12 +159,17 @@ class NodeMachine:
     def _place(self, out: list[Instruction], now: float, rng: random.Random) -> None:
         """Put who lives now into force."""
         view = self.view
-        self.owners = Owners(view, self._virtual_nodes)
+        self.owners = Owners(view, self._virtual_nodes, self._key_spaces)
         self._holdings.place(self.owners)
         placed = PlacedInstruction(self.owners, view.live(), view.lost())
         out.append(placed)
         viewed = restoring.ViewEvent(placed.owners, placed.live, placed.lost)
         self._restore(viewed, out, now, rng)
+
+    def _suspect(self, out: list[Instruction]) -> None:
+        if self.swim.suspects != self._suspects:
+            self._suspects = self.swim.suspects
+            out.append(SuspectsInstruction(self._suspects))
 
     def _restore(
         self, event: restoring.Event, out: list[Instruction], now: float, rng: random.Random

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from collections.abc import Callable, Container, Iterator
 
@@ -37,7 +38,8 @@ class PullQueue:
         self._queue: deque[bytes] = deque()  # keys to be fetched
         self._running: dict[int, bytes] = {}  # keys by ticket
         self._under_way = 0  # bytes
-        self._resting: dict[bytes, float] = {}  # until when, in that order
+        self._resting: dict[bytes, float] = {}  # until when
+        self._rested: list[tuple[float, bytes]] = []  # a heap of the same; some rest no longer
         self.missing_bytes = 0
         self.bytes = 0  # fetched so far
         self.copies = 0
@@ -58,29 +60,35 @@ class PullQueue:
         self,
         now: float,
         live: Container[int],
-        wanted: Callable[[Held], bool],
+        due: Callable[[Held], float | None],
         ticket: Callable[[], int],
     ) -> Iterator[tuple[int, Held, int]]:
         """Yield what to fetch now: ticket, object and source.
 
-        What is no longer `wanted`, or has no `live` source, is forgotten.
+        `due` says when an object may be fetched. What is never to be, or has no `live` source, is
+        forgotten.
         """
         self._allowance += (now - self._grown) * self.rate
         self._allowance = min(self._allowance, self.rate)  # a second's worth at most
         self._grown = now
-        while self._resting and next(iter(self._resting.values())) <= now:
-            key = next(iter(self._resting))
-            del self._resting[key]
-            self._lacks[key].failed.clear()
-            self._queue.append(key)
+        while self._rested and self._rested[0][0] <= now:
+            until, key = heapq.heappop(self._rested)
+            if self._resting.get(key) == until:
+                del self._resting[key]
+                self._lacks[key].failed.clear()
+                self._queue.append(key)
         while self._queue and self._allowance > 0:
             if len(self._running) == _PARALLEL or self._under_way >= _SMALL:
                 break
             key = self._queue.popleft()
             lack = self._lacks[key]
             lack.sources = [source for source in lack.sources if source in live]
-            if not lack.sources or not wanted(lack.held):
+            when = due(lack.held) if lack.sources else None
+            if when is None:
                 self._forget(key)
+                continue
+            if when > now:
+                self._rest(key, when)
                 continue
             self._allowance -= lack.held.size
             number = ticket()
@@ -113,13 +121,17 @@ class PullQueue:
         elif not lack.failed:
             self._forget(key)
         else:  # the next comparison knows whether it is still to be had
-            self._resting[key] = now + _REST
+            self._rest(key, now + _REST)
 
     def _end(self, ticket: int) -> bytes | None:
         key = self._running.pop(ticket, None)
         if key is not None:
             self._under_way -= self._lacks[key].held.size
         return key
+
+    def _rest(self, key: bytes, until: float) -> None:
+        self._resting[key] = until
+        heapq.heappush(self._rested, (until, key))
 
     def _forget(self, key: bytes) -> None:
         self.missing_bytes -= self._lacks.pop(key).held.size

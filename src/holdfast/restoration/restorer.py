@@ -23,6 +23,8 @@ from .events import (
     PulledEvent,
     PullInstruction,
     RepliedEvent,
+    RestoreInstruction,
+    Restoring,
     TickEvent,
     ViewEvent,
 )
@@ -30,7 +32,7 @@ from .holdings import ASIDE, Held, Holdings, aside, version
 from .losses import Losses
 from .messages import (
     Compare,
-    CompareDropped,
+    CompareNotices,
     Confirm,
     Confirmed,
     Exchange,
@@ -38,10 +40,10 @@ from .messages import (
     Reply,
     Request,
 )
+from .notice_exchange import NoticeExchange
 from .partition_wait import PartitionWait
 from .pull_queue import PullQueue
 from .requests import OpenRequests
-from .tombstones import Tombstones
 from .trimmer import Trimmer
 
 #: Ticks of which one is enough while a restorer is not `busy`.
@@ -88,14 +90,15 @@ class Restorer:
         self._holdings = holdings
         self._owners: Owners | None = None
         self._others: list[Member] = []
-        self._unticked = True  # since the view changed
+        self._viewed = 0.0  # when the view changed
+        self._unticked = True  # since then
         self._ask = OpenRequests()
         self._pulls = PullQueue(rate)
         self._partition_wait = PartitionWait(partition_wait, at_once)
         self._anti_entropy = AntiEntropy(me, holdings, self._ask, self._meet)
         self._losses = Losses(me)
         self._trimmer = Trimmer(me, holdings, self._ask, self._meet)
-        self._tombstones = Tombstones(holdings, self._ask)
+        self._notices = NoticeExchange(holdings, self._ask)
 
     def step(self, event: Event, now: float, rng: random.Random) -> list[Instruction]:
         """Take one event; return what to do."""
@@ -120,7 +123,7 @@ class Restorer:
     @property
     def busy(self) -> bool:
         """Whether the next tick matters; else some may be left out, to let an idle node sleep."""
-        return bool(self._pulls) or self._anti_entropy.has_more or self._tombstones.has_news
+        return bool(self._pulls) or self._anti_entropy.has_more or self._notices.has_news
 
     @property
     def missing(self) -> int:
@@ -138,10 +141,10 @@ class Restorer:
 
     def answer(self, request: Request) -> Reply:
         """Answer another member."""
-        if isinstance(request, CompareDropped):
-            return self._tombstones.compare(request)
+        if isinstance(request, CompareNotices):
+            return self._notices.compare(request)
         if not isinstance(request, Compare | Exchange | Confirm):
-            return self._tombstones.exchange(request)
+            return self._notices.exchange(request)
         owners = self._owners
         known = owners is not None and request.identity == owners.identity
         if known and isinstance(request, Confirm):
@@ -175,6 +178,7 @@ class Restorer:
     def _use(self, owners: Owners, live: Sequence[Member], now: float, rng: random.Random) -> None:
         known = {member.number for member in self._others}
         self._owners = owners
+        self._viewed = now
         self._unticked = True
         self._others = [member for member in live if member.number != self._me]
         self._partition_wait.viewed(frozenset(member.node for member in live), now)
@@ -183,7 +187,7 @@ class Restorer:
         new = [member for member in self._others if member.number not in known] if known else []
         for member in new:
             if rng.random() * len(self._others) < _GREETERS:
-                self._tombstones.compare_with(member)
+                self._notices.compare_with(member)
 
     def _tick(self, now: float, rng: random.Random) -> None:
         self._unticked = False
@@ -191,7 +195,7 @@ class Restorer:
             not (self._pulls or self._anti_entropy.uncompared() or self._holdings.short())
         )
         self._anti_entropy.tick(rng)
-        self._tombstones.tick(self._others, rng)
+        self._notices.tick(self._others, rng)
         if self._owners is not None and not self._partition_wait.left(now):
             self._trimmer.tick(self._owners, now)
 
@@ -216,8 +220,8 @@ class Restorer:
 
     def _agree(self, ours: Held, theirs: Held) -> None:
         """Both hold it; a put that wanted more copies may have come to an end at one only."""
-        if theirs.copies > ours.copies:
-            self._holdings.raise_copies(ours, theirs.copies)
+        if theirs.copies > ours.copies or theirs.least > ours.least:
+            self._holdings.raise_copies(ours, theirs.copies, theirs.least)
 
     def _confirm(self, request: Confirm) -> Confirmed:
         confirmed, other = [], []
@@ -230,11 +234,15 @@ class Restorer:
                 other.append(mine)
         return Confirmed(confirmed, other)
 
-    def _wanted(self, held: Held) -> bool:
-        """Whether we own an object, and still lack it."""
+    def _due(self, held: Held) -> float | None:
+        """Return when an object may be restored; None if we do not own it, or lack it no more."""
         assert self._owners is not None
         owners = self._owners.of(held.key, held.copies)
-        return any(m.number == self._me for m in owners) and not self._holdings.held(held.key)
+        wanted = any(m.number == self._me for m in owners) and not self._holdings.held(held.key)
+        if not wanted:
+            return None
+        space = self._owners.space(held.key)
+        return self._viewed + space.restore_after if space else 0.0
 
     def _instructions(self, now: float) -> list[Instruction]:
         # A view of this moment is on its way to those who have another one.
@@ -247,8 +255,17 @@ class Restorer:
         owners = self._owners
         if owners is None or self._partition_wait.left(now):
             return out
-        pulls = self._pulls.start(now, owners.members, self._wanted, self._ask.ticket)
+        begun = self._pulls.start(now, owners.members, self._due, self._ask.ticket)
         out += (
-            PullInstruction(ticket, held, owners.members[source]) for ticket, held, source in pulls
+            _restoring(owners, ticket, held, owners.members[source])
+            for ticket, held, source in begun
         )
         return out
+
+
+def _restoring(owners: Owners, ticket: int, held: Held, source: Member) -> RestoreInstruction:
+    """Say how an object comes back."""
+    space = owners.space(held.key)
+    if isinstance(space, Restoring):
+        return space.restoring(ticket, held, source)
+    return PullInstruction(ticket, held, source)

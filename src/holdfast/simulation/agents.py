@@ -23,6 +23,7 @@ from ..errors import (
     Unavailable,
 )
 from ..membership import events as membership
+from ..membership.key_spaces import KeySpace
 from ..membership.owners import Owners
 from ..membership.view import Member, View
 from ..restoration import events as restoring
@@ -35,6 +36,7 @@ from .messages import (
     DONE,
     AgedAnswer,
     DoubtMessage,
+    DropBelowMessage,
     DropMessage,
     Found,
     GetMessage,
@@ -66,6 +68,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     deadline: float = 4.0
     restore_rate: float = 1e6
     partition_wait: float = 8.0
+    key_spaces: tuple[KeySpace, ...] = ()
 
 
 class Agent(SimulatedMember):
@@ -74,6 +77,7 @@ class Agent(SimulatedMember):
     store_class = Store
     restorer_class = Restorer
     fenced = True
+    tabled = True  # key spaces have owners of their own
 
     def __init__(
         self,
@@ -98,6 +102,7 @@ class Agent(SimulatedMember):
             virtual_nodes=settings.virtual_nodes,
             restore_rate=settings.restore_rate,
             partition_wait=settings.partition_wait,
+            key_spaces=settings.key_spaces if self.tabled else (),
             restorer=self.restorer_class,
         )
         super().__init__(network, self.node.swim, lambda _member, _entry: None)
@@ -109,6 +114,7 @@ class Agent(SimulatedMember):
                 ReadMessage: self._read,
                 VerifyMessage: self._verify,
                 DropMessage: self._drop,
+                DropBelowMessage: self._drop_below,
                 ViewRequest: self._view,
                 JoinMessage: self._join,
                 DoubtMessage: self._doubt,
@@ -144,6 +150,7 @@ class Agent(SimulatedMember):
                         self.process, member.address, message, deadline, self._replied, ticket
                     )
                 case restoring.PullInstruction():
+                    self._watch(self, "pulls", instruction.held.key)
                     network.at(network.now, self.process, self._pull, instruction)
 
     # ---- the Python loop -----------------------------------------------------------------------
@@ -219,7 +226,7 @@ class Agent(SimulatedMember):
 
     def _pull(self, pull: restoring.PullInstruction) -> None:
         key = pull.held.key
-        if key in self.store.dropped:
+        if self.store.was_dropped(key):
             self.step(restoring.FailedEvent(pull.ticket))
         else:
             self._network.request(
@@ -245,6 +252,8 @@ class Agent(SimulatedMember):
                 held.copies,
                 held.crc32c,
                 reply.has_source,
+                header=reply.header,
+                least=held.least,
             )
         except HoldfastError as error:
             if isinstance(error, Full) and reply.has_source:
@@ -279,10 +288,19 @@ class Agent(SimulatedMember):
 
     def _put(self, call: Call) -> None:
         message: PutMessage = call.message
-        key, content, copies = message.key, message.content, len(message.owners)
+        key, content = message.key, message.content
+        copies = message.up_to or len(message.owners)
         try:
             self._fence(key, message.owners, copies)
-            writer = self.store.create(key, content, message.size, message.tier, copies)
+            writer = self.store.create(
+                key,
+                content,
+                message.size,
+                message.tier,
+                copies,
+                header=message.header,
+                least=1 if message.up_to else copies,
+            )
         except HoldfastError as error:
             self._refuse(call, error)
             return
@@ -325,7 +343,7 @@ class Agent(SimulatedMember):
             else:
                 self._refuse(call, Unavailable("this address now belongs to another member"))
         else:
-            call.answer(Found(stored.held, stored.content, stored.has_source))
+            call.answer(Found(stored.held, stored.content, stored.has_source, stored.header))
 
     # ---- files ---------------------------------------------------------------------------------
 
@@ -367,13 +385,17 @@ class Agent(SimulatedMember):
         message: DropMessage = call.message
         try:
             stored = self.store.objects.get(message.key)
-            copies = max(len(message.owners), stored.held.copies if stored else 0)
+            copies = max(message.copies, stored.held.copies if stored else 0)
             self._fence(message.key, message.owners, copies)
             self.store.drop(message.key)
         except HoldfastError as error:
             self._refuse(call, error)
         else:
             call.answer(DONE)
+
+    def _drop_below(self, call: Call) -> None:
+        self.store.drop_below(call.message.prefix, call.message.version)
+        call.answer(DONE)
 
     def _refuse(self, call: Call, error: HoldfastError) -> None:
         call.answer(Refusal(error, self.member.address))

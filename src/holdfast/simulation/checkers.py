@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Callable
 
 from ..errors import Dropped, Full, KeyExists, NotEnoughNodes, NotFound, TryAgain
+from ..membership.key_spaces import KeySpace, fitting
 from ..restoration.holdings import ASIDE
-from .history import Call, Record, Violation
+from .history import Call, Record, Violation, named_by, up_to
 from .scenario import Scenario
 
 #: A confirmation that is this old may still let a copy be trimmed, so a death counts as long.
@@ -22,9 +23,16 @@ _CONFIRMED = 6.0
 class Checkers:
     """Follows all that happens and raises `Violation` at once where a promise is broken."""
 
-    def __init__(self, scenario: Scenario, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        clock: Callable[[], float],
+        key_spaces: tuple[KeySpace, ...] = (),
+    ) -> None:
         self._scenario = scenario
         self._clock = clock
+        self._key_spaces = key_spaces
+        self._viewed: dict[int, float] = {}  # when a member last saw other owners
         self._nodes: dict[int, str] = {}  # by member
         self._started: dict[int, float] = {}
         self._pulled: Counter[int] = Counter()  # bytes
@@ -42,8 +50,11 @@ class Checkers:
         if call.kind == "put":
             record.began.setdefault(call.content, call.began)
             record.most_copies = max(record.most_copies, call.copies)
-        elif call.kind == "drop" and record.drop_began is None:
-            record.drop_began = call.began
+            record.least_copies = min(record.least_copies, call.copies)
+            if not call.or_fewer:
+                record.strict_copies = max(record.strict_copies, call.copies)
+        for dropped in self._dropped_by(call):
+            dropped.drop_began = dropped.drop_began or call.began
 
     def ended(self, call: Call) -> None:
         """Check the answer to a call."""
@@ -58,11 +69,9 @@ class Checkers:
                 self._got(call, record)
             case "read" if call.result not in record.began:
                 raise Violation(f"right bytes: {call}, which is not what the file has")
-            case "drop" if call.error is None and record.drop_acknowledged is None:
-                record.drop_acknowledged = self._clock()
-                if not record.remembered:
-                    raise Violation(f"dropping is final: {call}, and nobody remembers it")
-                record.forgotten = not record.buried
+            case "drop" | "drop up to" if call.error is None:
+                for dropped in self._dropped_by(call):
+                    self._dropped(call, dropped)
         if call.error is not None:
             self._refused(call, record)
 
@@ -74,18 +83,23 @@ class Checkers:
         first = min(record.began.values())
         if others and record.drop_began is None and self._undisturbed(first):
             raise Violation(f"written once: {call} though other bytes were acknowledged")
+        is_first = not record.acknowledged
         record.acknowledged.setdefault(call.content, now)
         record.lost |= record.good() == 0
         if record.contested or record.drop_began is not None:
             return
         failed = sum(at >= call.began for at in record.failures) + len(record.rotten)
-        if record.good() + failed < call.copies:
+        promised = call.copies
+        if call.or_fewer:  # who else lived in the view of the owners nobody knows from outside
+            promised = min(promised, call.nodes) if self._undisturbed(call.began) else 1
+        if record.good() + failed < promised:
             raise Violation(
-                f"acknowledged: {call} has {record.good()} of {call.copies} copies, "
+                f"acknowledged: {call} has {record.good()} of {promised} copies, "
                 f"and {failed} holders died"
             )
-        if call.copies >= record.copies:
-            record.copies = call.copies
+        record.wanted = max(record.wanted, call.copies)
+        if is_first or promised >= record.copies:
+            record.copies = promised
             record.whole = now if record.good() >= record.copies else call.began
 
     def _got(self, call: Call, record: Record) -> None:
@@ -101,6 +115,21 @@ class Checkers:
         if current and self._undisturbed(record.drop_began):
             raise Violation(f"dropping is final: {call} though dropped at {dropped:.3f}")
 
+    def _dropped_by(self, call: Call) -> list[Record]:
+        if call.kind == "drop":
+            return [self.records[call.key]]
+        if call.kind == "drop up to":
+            return [self.records[key] for key in up_to(call.key, self.records)]
+        return []
+
+    def _dropped(self, call: Call, record: Record) -> None:
+        if record.drop_acknowledged is not None:
+            return
+        record.drop_acknowledged = self._clock()
+        if not record.remembered:
+            raise Violation(f"dropping is final: {call}, and nobody remembers it")
+        record.forgotten = not record.buried
+
     def _refused(self, call: Call, record: Record) -> None:
         began, now = call.began, self._clock()
         error = call.error
@@ -108,7 +137,7 @@ class Checkers:
             raise Violation(f"right answer: {call}, but nobody dropped it")
         if isinstance(error, KeyExists) and not record.contested and record.drop_began is None:
             raise Violation(f"right answer: {call}, but nobody put other bytes")
-        total = sum(record.size for record in self.records.values())
+        total = sum(record.size * len(record.began) for record in self.records.values())
         if isinstance(error, Full) and total <= self._scenario.capacity:
             raise Violation(f"right answer: {call}, but all objects fit one store")
         undisturbed = self.calm_since == self.stable_since == 0
@@ -192,18 +221,33 @@ class Checkers:
         if content is not None and (why not in ("moved", "trimmed") or record.rotten):
             record.gone |= {content} - record.contents()
 
-    def buried(self, member: int, key: bytes) -> None:
-        """Take note that a member knows that a key was dropped."""
-        record = self.record(key)
-        if record.drop_began is None:
-            raise Violation(f"dropping: {key.decode()} counts as dropped, but nobody dropped it")
-        record.buried.add(member)
-        record.remembered = True
+    def learnt(self, member: int, notice: bytes) -> None:
+        """Take note that a member has learnt of a drop."""
+        for key in named_by(notice, self.records):
+            record = self.record(key)
+            if record.drop_began is None:
+                raise Violation(f"dropping: {key.decode()} counts as dropped; nobody dropped it")
+            record.buried.add(member)
+            record.remembered = True
 
     def started(self, member: int, node: str) -> None:
         """Take note that a member has started; it holds nothing."""
         self._nodes[member] = node
         self._started[member] = self._clock()
+
+    def viewed(self, member: int) -> None:
+        """Take note that other members own objects, as a member sees it."""
+        self._viewed[member] = self._clock()
+
+    def pulls(self, member: int, key: bytes) -> None:
+        """Check that a member begins to fetch what it lacks no sooner than its key space says."""
+        space = fitting(self._key_spaces, key)
+        since = self._clock() - self._viewed[member]
+        if space is not None and since < space.restore_after:
+            raise Violation(
+                f"delay: {key.decode()} is fetched {since:.1f} s after a change of view, "
+                f"not {space.restore_after} s"
+            )
 
     def pulled(self, member: int, key: bytes) -> None:
         """Check that a member does not fetch faster than it may."""

@@ -12,10 +12,12 @@ import msgspec
 from .._core import MOST_ASKED, crc32c
 from ..client.routing import Routing
 from ..errors import Damaged, DeadlineMissed, HoldfastError, StaleView, TryAgain
+from ..membership.key_spaces import KeySpace
 from ..membership.view import Entry, Member, State, View
 from ..objects import steps
 from .messages import (
     DoubtMessage,
+    DropBelowMessage,
     DropMessage,
     Found,
     GetMessage,
@@ -32,6 +34,8 @@ from .network import Network
 _DOUBT_WITHIN = 0.6
 #: So often a client asks the agent of its own node first, as one does that wants to map an object.
 _LOCAL_FIRST = 0.2
+#: With which the header of an object begins, behind its bytes.
+HEADER = b"#"
 
 
 class ClientSettings(msgspec.Struct, frozen=True):
@@ -41,6 +45,7 @@ class ClientSettings(msgspec.Struct, frozen=True):
     deadline: float = 4.0
     put_retry_for: float = 20.0
     avoid: float = 8.0
+    key_spaces: tuple[KeySpace, ...] = ()
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -77,7 +82,14 @@ class Client:
         self.node = node
         self.settings = settings
         self.process = network.start(f"{node}/{name}")
-        self.routing = Routing(View(entries), settings.virtual_nodes, node, (node,), settings.avoid)
+        self.routing = Routing(
+            View(entries),
+            settings.virtual_nodes,
+            node,
+            (node,),
+            settings.avoid,
+            settings.key_spaces,
+        )
         self._network = network
         self._local = local
         self._rng = Random(network.rng.random())
@@ -88,8 +100,9 @@ class Client:
     def _clock(self) -> float:
         return self._network.now
 
-    def put(self, key: bytes, content: bytes, size: int, copies: int) -> Doing:
-        """Store an object."""
+    def put(self, key: bytes, version: bytes, size: int, copies: int, or_fewer: bool) -> Doing:
+        """Store an object: some bytes that stand for all of them, and from `HEADER` on a header."""
+        content, mark, header = version.partition(HEADER)
 
         def put(step: steps.Put) -> Doing:
             chain = [member.address for member in step.chain]
@@ -97,18 +110,20 @@ class Client:
             message = PutMessage(
                 key=key,
                 content=content,
+                header=mark + header,
                 size=size,
                 tier=0,
                 owners=step.owners,
+                up_to=step.up_to,
                 onward=chain[1:],
                 deadline=deadline,
             )
             yield from self._ask(chain[0], message)
 
-        return self._drive(self._steps.put(key, copies), put)
+        return self._drive(self._steps.put(key, copies, or_fewer), put)
 
     def get(self, key: bytes) -> Doing:
-        """Return the content of an object and how many copies its writer wanted."""
+        """Return an object as it was put, and how many copies its writer wanted."""
 
         def look(step: steps.Look | steps.Verify) -> Doing:
             if isinstance(step, steps.Verify):
@@ -118,9 +133,10 @@ class Client:
                     return None
                 return None
             found: Found = yield from self._look(step, key)
-            if crc32c(found.content) != found.held.crc32c:
+            version = found.content + found.header
+            if crc32c(version) != found.held.crc32c:
                 raise Damaged("the bytes do not match their checksum")
-            return found.content, found.held.copies
+            return version, found.held.copies
 
         here = self._rng.random() < _LOCAL_FIRST
         return self._drive(self._steps.find(key, here), look)
@@ -157,9 +173,17 @@ class Client:
             if isinstance(step, steps.Look):
                 found: Found = yield from self._look(step, key)
                 return found.held.copies
-            yield from self._ask(step.member.address, DropMessage(key, step.owners))
+            yield from self._ask(step.member.address, DropMessage(key, step.owners, step.copies))
 
         yield from self._drive(self._steps.drop(key, copies), drop)
+
+    def drop_below(self, prefix: bytes, version: int) -> Doing:
+        """Drop all versions below one, for ever."""
+
+        def drop(step: steps.DropBelow) -> Doing:
+            yield from self._ask(step.member.address, DropBelowMessage(prefix, version))
+
+        yield from self._drive(self._steps.drop_below(prefix), drop)
 
     def _look(self, step: steps.Look, key: bytes) -> Doing:
         return self._ask(step.member.address, GetMessage(key, step.member.number))

@@ -8,11 +8,13 @@ from typing import Any
 
 from ..errors import HoldfastError
 from ..membership.events import LeaveEvent
-from ..membership.view import SPARE, Entry, Member, State, View
+from ..membership.key_spaces import KeySpace
+from ..membership.roles import assign
+from ..membership.view import COMPUTE, SPARE, Entry, Member, State, View
 from .agents import Agent, AgentSettings
 from .checkers import Checkers
 from .clients import Client, ClientSettings
-from .history import Call, Record
+from .history import Call, Record, series
 from .network import Wire
 from .scenario import Scenario
 
@@ -20,16 +22,23 @@ from .scenario import Scenario
 class Cluster:
     """Nodes n0, n1, ... and clients on them; `agents` are those that run, by node."""
 
-    def __init__(self, scenario: Scenario, agent: type[Agent] = Agent) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        agent: type[Agent] = Agent,
+        key_spaces: tuple[KeySpace, ...] = (),
+    ) -> None:
         self.scenario = scenario
+        self.key_spaces = key_spaces
         self.wire = Wire(scenario.seed, scenario.delay, scenario.loss, scenario.duplication)
         self.rng = self.wire.rng
         self.agents: dict[str, Agent] = {}
         self.nodes = [f"n{i}" for i in range(scenario.nodes)]
+        self._roles = assign(self.nodes, scenario.staging, scenario.spares)
         self.paused: set[str] = set()
         self.stuck: set[str] = set()  # whose Python loop stands still
         self.cuts = 0
-        self.checkers = Checkers(scenario, lambda: self.wire.now)
+        self.checkers = Checkers(scenario, lambda: self.wire.now, key_spaces)
         self.calls: list[Call] = []
         self._agent_class = agent
         self._trace = blake2b(digest_size=8)
@@ -37,6 +46,7 @@ class Cluster:
             virtual_nodes=scenario.virtual_nodes,
             deadline=scenario.deadline,
             restore_rate=scenario.restore_rate,
+            key_spaces=key_spaces,
         )
         members = [self._member(node) for node in self.nodes]
         for member in members:
@@ -45,6 +55,7 @@ class Cluster:
             virtual_nodes=scenario.virtual_nodes,
             deadline=scenario.deadline,
             put_retry_for=scenario.put_retry_for,
+            key_spaces=key_spaces,
         )
         self.faults()
         self.clients: list[Client] = []
@@ -166,7 +177,9 @@ class Cluster:
         """Let a client put an object, with as many copies as were wanted before or so many."""
         call = self._call(client, "put", record, content)
         call.copies = copies or record.first_copies
-        self._do(client, client.put(record.key, content, record.size, call.copies), call, then)
+        call.or_fewer = record.or_fewer and not copies
+        putting = client.put(record.key, content, record.size, call.copies, call.or_fewer)
+        self._do(client, putting, call, then)
 
     def read(self, client: Client, record: Record, then: Callable[[Call], None]) -> None:
         """Let a client read a file."""
@@ -184,6 +197,12 @@ class Cluster:
         """Let a client drop an object."""
         call = self._call(client, "drop", record)
         self._do(client, client.drop(record.key), call, then)
+
+    def drop_up_to(self, client: Client, record: Record, then: Callable[[Call], None]) -> None:
+        """Let a client drop a version and all below it."""
+        call = self._call(client, "drop up to", record)
+        prefix, version = series(record.key)
+        self._do(client, client.drop_below(prefix, version + 1), call, then)
 
     def _call(self, client: Client, kind: Any, record: Record, content: bytes = b"") -> Call:
         view = client.routing.owners.identity
@@ -205,6 +224,7 @@ class Cluster:
         def ended(result: Any, error: HoldfastError | None) -> None:
             call.ended = self.wire.now
             call.error = error
+            call.nodes = len(self.owning)
             if call.kind in ("get", "read") and result:
                 call.result = result[0] if call.kind == "get" else result
             self.note("called", str(call))
@@ -226,10 +246,14 @@ class Cluster:
         """Return the hash of all that happened."""
         return self._trace.hexdigest()
 
+    @property
+    def owning(self) -> list[str]:
+        """The nodes whose agents run and may own objects."""
+        return [node for node, agent in self.agents.items() if agent.member.role != SPARE]
+
     def _member(self, node: str) -> Member:
         number = self.rng.getrandbits(63)
         address = f"{node}/agent" if self.scenario.same_address else f"{node}/{number:x}"
-        role = SPARE if node in self.nodes[: self.scenario.spares] else "compute"
         return Member(
             node=node,
             number=number,
@@ -237,7 +261,7 @@ class Cluster:
             address=address,
             socket=address,
             pid=1,
-            role=role,
+            role=self._roles.get(node, COMPUTE),
         )
 
     def _start(self, member: Member, view: View) -> None:
@@ -256,16 +280,19 @@ class Cluster:
         member = agent.member
         if what == "viewed":
             self.note(what, f"{member.node} {agent.swim.view.identity:x}")
+            self.checkers.viewed(member.number)
             if self.agents.get(member.node) is agent:
                 self._views()
             return
         self.note(what, f"{member.node} {key.decode()}")
         if what == "stored":
-            self.checkers.stored(member.number, key, agent.store.objects[key].content)
+            self.checkers.stored(member.number, key, agent.store.objects[key].whole)
+        elif what == "pulls":
+            self.checkers.pulls(member.number, key)
         elif what == "pulled":
             self.checkers.pulled(member.number, key)
-        elif what == "buried":
-            self.checkers.buried(member.number, key)
+        elif what == "learnt":
+            self.checkers.learnt(member.number, key)
         elif what == "raised":
             pass  # how many copies there are is what counts
         else:

@@ -30,7 +30,7 @@ class Epilogue:
             self._try(partial(cluster.get, client, old), partial(self._read, old))
         for _ in self._clients:
             new = record()
-            if new.copies <= len(cluster.agents) - cluster.scenario.spares:
+            if new.or_fewer or new.copies <= len(cluster.owning):
                 put = partial(cluster.put, self._clients[0], new, new.key)
                 self._try(put, partial(self._put, new))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -17,14 +18,16 @@ class Call(msgspec.Struct, kw_only=True):
     """One call of a client and what it was answered."""
 
     client: str
-    kind: Literal["put", "get", "drop", "read"]
+    kind: Literal["put", "get", "drop", "drop up to", "read"]
     key: bytes
     began: float
     node: str  # of the client
     view: int  # identity of the client's view when it called
     local: bool = False  # there was a copy on its own node
-    content: bytes = b""  # to be put
+    content: bytes = b""  # to be put, and the header
     copies: int = 0  # likewise
+    or_fewer: bool = False  # likewise
+    nodes: int = 0  # that own objects, when it ended
     ended: float | None = None
     error: HoldfastError | None = None
     result: bytes | None = None
@@ -46,6 +49,10 @@ class Record(msgspec.Struct, kw_only=True):
     has_source: bool = False  # a file, of which copies may be evicted
     most_copies: int = 0  # that a put ever wanted
     first_copies: int = 0  # that the first one wants
+    least_copies: int = 0  # that a put ever wanted
+    strict_copies: int = 0  # the most that one ever wanted which fewer would not do
+    wanted: int = 0  # the most that one wanted which was acknowledged
+    or_fewer: bool = False  # will do for the first put
     began: dict[bytes, float] = {}  # when the first put of each content began
     acknowledged: dict[bytes, float] = {}  # when
     drop_began: float | None = None
@@ -63,7 +70,7 @@ class Record(msgspec.Struct, kw_only=True):
     forgotten: bool = False  # no live member knew of the drop at some moment after it
 
     def __post_init__(self) -> None:
-        self.first_copies = self.copies
+        self.first_copies = self.least_copies = self.copies
         self.most_copies = max(self.most_copies, self.copies)
 
     @property
@@ -84,3 +91,24 @@ class Record(msgspec.Struct, kw_only=True):
     def good(self) -> int:
         """Count the copies that hold what was acknowledged."""
         return sum(content in self.acknowledged for content in self.holders.values())
+
+
+def series(key: bytes) -> tuple[bytes, int]:
+    """Return of which series of versions an object is, and which one."""
+    prefix, slash, version = key.rpartition(b"/")
+    return prefix + slash, int(version)
+
+
+def up_to(key: bytes, keys: Iterable[bytes]) -> list[bytes]:
+    """Return those of the same series whose versions are no greater."""
+    prefix, version = series(key)
+    return [one for one in keys if one.startswith(prefix) and series(one)[1] <= version]
+
+
+def named_by(notice: bytes, keys: Iterable[bytes]) -> list[bytes]:
+    """Return those of which a notice says that they were dropped."""
+    topic, text = notice[:1], notice[1:]
+    if topic == b"t":
+        return [text]
+    version, prefix = int.from_bytes(text[:8], "little"), text[8:]
+    return up_to(prefix + b"%d" % (version - 1), keys)

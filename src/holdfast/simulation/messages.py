@@ -24,9 +24,11 @@ class PutMessage(msgspec.Struct, frozen=True, kw_only=True):
 
     key: bytes
     content: bytes
+    header: bytes
     size: int
     tier: int
     owners: list[int]
+    up_to: int  # copies are wanted, where there may be too few members; 0: as many as owners
     onward: list[str]  # addresses
     deadline: float  # of the sender
 
@@ -59,6 +61,7 @@ class DropMessage(msgspec.Struct, frozen=True):
 
     key: bytes
     owners: list[int]
+    copies: int
 
 
 class ViewRequest(msgspec.Struct, frozen=True):
@@ -75,6 +78,13 @@ class DoubtMessage(msgspec.Struct, frozen=True):
     """A member failed the sender."""
 
     number: int
+
+
+class DropBelowMessage(msgspec.Struct, frozen=True):
+    """Drop all versions below one."""
+
+    prefix: bytes
+    version: int
 
 
 class RestoreMessage(msgspec.Struct, frozen=True):
@@ -96,6 +106,7 @@ class Found(msgspec.Struct, frozen=True):
     held: Held
     content: bytes
     has_source: bool = False
+    header: bytes = b""
 
 
 class Gone(msgspec.Struct, frozen=True):

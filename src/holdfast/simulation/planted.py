@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from .._core import IndexedObject, crc32c
+import msgspec
+
+from .._core import IndexedObject, crc32c, tombstone
 from ..membership.events import ProbeInstruction
 from ..membership.owners import Owners
 from ..restoration.events import Event, Instruction
@@ -58,11 +60,11 @@ class LostTombstone(Agent):
 
 
 class _DeafStore(Store):
-    def bury(self, keys: Sequence[bytes]) -> int:
+    def learn(self, notices: Sequence[bytes]) -> int:
         return 0
 
     def drop(self, key: bytes) -> None:
-        super().bury([key])
+        super().learn([tombstone(key)])
 
 
 class UnmergedTombstones(Agent):
@@ -123,8 +125,8 @@ class TwoWinners(Agent):
 
 
 class _RuthlessStore(Store):
-    def _added(self, indexed: IndexedObject, content: bytes) -> None:
-        super()._added(indexed, content)
+    def _added(self, indexed: IndexedObject, content: bytes, header: bytes) -> None:
+        super()._added(indexed, content, header)
         self._evictable[indexed.key] = indexed.held.size
 
 
@@ -149,7 +151,7 @@ class NoGhosts(Agent):
 class _ShamelessStore(Store):
     def verify(self, key: bytes) -> bool:
         stored = self.objects.get(key)
-        if stored is not None and crc32c(stored.content) != stored.held.crc32c:
+        if stored is not None and crc32c(stored.whole) != stored.held.crc32c:
             self._index.evict(stored.indexed)
             self._removed(key, "lost")
         return key in self.objects
@@ -162,14 +164,38 @@ class DeniesLosses(Agent):
 
 
 class _FirstWriterStore(Store):
-    def _raise_copies(self, existing: IndexedObject, copies: int) -> None:
-        super()._raise_copies(existing, 0)
+    def _raise_copies(self, existing: IndexedObject, copies: int, least: int) -> None:
+        super()._raise_copies(existing, 0, 0)
 
 
 class FirstWriterDecides(Agent):
     """Keeps to the number of copies that the first writer wanted."""
 
     store_class = _FirstWriterStore
+
+
+class _BlindStore(Store):
+    def create(self, *wanted: Any, **options: Any) -> Writer:
+        if stored := self.objects.get(wanted[0]):
+            options["header"] = stored.header
+        return super().create(*wanted, **options)
+
+
+class SameHeader(Agent):
+    """Takes a put with another header for the one that it has."""
+
+    store_class = _BlindStore
+
+
+class FewerForEver(Agent):
+    """Forgets that more copies are wanted than there were nodes."""
+
+    def _put(self, call: Call) -> None:
+        message = call.message
+        if message.up_to and self.owners is not None:
+            up_to = min(message.up_to, len(self.owners.members))
+            call.message = msgspec.structs.replace(message, up_to=up_to)
+        super()._put(call)
 
 
 class _UnmovedRestorer(Restorer):
@@ -194,6 +220,23 @@ class NoRestoring(Agent):
     restorer_class = _IdleRestorer
 
 
+class NoTables(Agent):
+    """Looks for the owners of every key on the ring."""
+
+    tabled = False
+
+
+class _HurriedRestorer(Restorer):
+    def _due(self, held: Held) -> float | None:
+        return None if super()._due(held) is None else 0.0
+
+
+class NoDelay(Agent):
+    """Restores at once what is to wait."""
+
+    restorer_class = _HurriedRestorer
+
+
 class Chatter(Agent):
     """Talks to everybody in every period."""
 
@@ -216,7 +259,11 @@ PLANTED: dict[str, type[Agent]] = {
     "no-ghosts": NoGhosts,
     "denies-losses": DeniesLosses,
     "first-writer-decides": FirstWriterDecides,
+    "same-header": SameHeader,
+    "fewer-for-ever": FewerForEver,
     "unequal-copies": UnequalCopies,
     "no-restoring": NoRestoring,
+    "no-tables": NoTables,
+    "no-delay": NoDelay,
     "chatter": Chatter,
 }

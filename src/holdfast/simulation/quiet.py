@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from .._core import crc32c
-from ..membership.view import SPARE
+from ..membership.key_spaces import fitting
 from ..placement.ring import Ring
+from ..placement.slot_table import SlotTable
 from .cluster import Cluster
 from .history import Record
 
@@ -29,25 +30,62 @@ def complaint(cluster: Cluster) -> str:
         held = sum(stored.held.size for stored in agent.store.objects.values())
         if held != agent.store.used:
             return f"capacity: {node} holds {held} bytes and counts {agent.store.used}"
-    owning = [node for node, agent in agents.items() if agent.member.role != SPARE]
-    ring = Ring(owning, cluster.scenario.virtual_nodes)
+    expected = _Expected(cluster)
     for record in cluster.checkers.records.values():
-        owners = ring.owners(record.key, record.copies)
+        owners = expected.owners(record.key, record.copies)
         for node, agent in agents.items():
             assert agent.owners is not None
             placed = [m.node for m in agent.owners.of(record.key, record.copies)]
             if placed != owners:
                 return f"equal placement: {node} has {record.key!r} at {placed}, not {owners}"
-        if wrong := _copies(cluster, record, ring):
+        if wrong := _copies(cluster, record, expected):
             return wrong
         for key, holders in record.aside.items():
             holding = {n for n, agent in agents.items() if agent.member.number in holders}
-            if holding and (wrong := _in_place(cluster, record, key, holding, ring)):
+            if holding and (wrong := _in_place(cluster, record, key, holding, expected)):
                 return wrong
-    return _digests(cluster)
+    return _short(cluster) or _digests(cluster)
 
 
-def _copies(cluster: Cluster, record: Record, ring: Ring) -> str:
+def _short(cluster: Cluster) -> str:
+    """Check that what wants more copies than there are nodes is known, and nothing else."""
+    nodes = len(cluster.owning)
+    short = sum(agent.store.short() for agent in cluster.agents.values())
+    least = most = 0
+    for record in cluster.checkers.records.values():
+        if record.has_source:
+            continue
+        if record.safe and not (record.contested or record.or_fewer):
+            least += bool(record.holders) and record.copies > nodes
+        if record.strict_copies > nodes:
+            most += bool(record.holders) + sum(bool(holders) for holders in record.aside.values())
+    if any(agent.store.room < _LARGEST for agent in cluster.agents.values()):
+        least = 0  # who should know of it may lack it
+    if least <= short <= most:
+        return ""
+    return f"short of nodes: {short} objects count as that, not {least} to {most}"
+
+
+class _Expected:
+    """Who must own what: computed from who runs, with everything spelled out."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        members = sorted((a.member for a in cluster.agents.values()), key=lambda m: m.node)
+        self._ring = Ring(cluster.owning, cluster.scenario.virtual_nodes)
+        self._key_spaces = cluster.key_spaces
+        self._tables = {
+            space.prefix: SlotTable(
+                space.prefix, [[member.node for member in slot] for slot in space.slots(members)]
+            )
+            for space in cluster.key_spaces
+        }
+
+    def owners(self, key: bytes, count: int) -> list[str]:
+        space = fitting(self._key_spaces, key)
+        return (self._tables[space.prefix] if space else self._ring).owners(key, count)
+
+
+def _copies(cluster: Cluster, record: Record, expected: _Expected) -> str:
     """Check that an object is where it belongs and nowhere else."""
     agents = cluster.agents
     key = record.key.decode()
@@ -67,10 +105,12 @@ def _copies(cluster: Cluster, record: Record, ring: Ring) -> str:
         return ""  # they stay where they are while there is no room for the winner
     if lost := record.acknowledged.keys() - record.contents() - record.gone:
         return f"nothing acknowledged is lost: {key} had {sorted(lost)}, which nobody has"
-    return _in_place(cluster, record, record.key, holding, ring)
+    return _in_place(cluster, record, record.key, holding, expected)
 
 
-def _in_place(cluster: Cluster, record: Record, key: bytes, holding: set[str], ring: Ring) -> str:
+def _in_place(
+    cluster: Cluster, record: Record, key: bytes, holding: set[str], expected: _Expected
+) -> str:
     """Check that owners hold a version and nobody else does.
 
     How many they are is what its holders believe: the most that was acknowledged, or more if a put
@@ -81,10 +121,11 @@ def _in_place(cluster: Cluster, record: Record, key: bytes, holding: set[str], r
     if len(believed) > 1:
         return f"one number of copies: {key.decode()} has {sorted(believed)} of them"
     (copies,) = believed
-    least = record.first_copies if record.contested else record.copies
+    renewed = record.contested or record.lost  # so it may be an earlier or a later put's
+    least = record.least_copies if renewed else max(record.copies, record.wanted)
     if not least <= copies <= record.most_copies:
         return f"copies: {copies} of {key.decode()}, not {least} to {record.most_copies}"
-    owners = ring.owners(key, copies)
+    owners = expected.owners(key, copies)
     lacking = [node for node in owners if node not in holding]
     if any(record.size > agents[node].store.room for node in lacking):
         return ""

@@ -6,6 +6,7 @@ import traceback
 
 import msgspec
 
+from ..membership.key_spaces import KeySpace
 from . import quiet
 from .agents import Agent
 from .cluster import Cluster
@@ -30,9 +31,11 @@ class SimulationOutcome(msgspec.Struct, frozen=True):
     seconds: float  # simulated
 
 
-def run(scenario: Scenario, agent: type[Agent] = Agent) -> SimulationOutcome:
-    """Simulate a scenario."""
-    cluster = Cluster(scenario, agent)
+def run(
+    scenario: Scenario, agent: type[Agent] = Agent, key_spaces: tuple[KeySpace, ...] = ()
+) -> SimulationOutcome:
+    """Simulate a scenario; about half of its objects lie in the key spaces, if there are any."""
+    cluster = Cluster(scenario, agent, key_spaces)
     violation = ""
     try:
         _run(cluster)

@@ -15,7 +15,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
     seed: int
     nodes: int
-    spares: int  # of the nodes
+    spares: int  # of the nodes, the last
     clients: int
     threads: int  # of each client
     length: float  # until everything is mended
@@ -27,6 +27,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     same_address: bool  # who is restarted has the address of the one before
     faults: tuple[str, ...]  # in the order in which they strike
     files: int = 0  # that clients read
+    staging: int = 0  # of the nodes, before the spares
     verbose: bool = False
     virtual_nodes: int = 8
     deadline: float = 4.0
@@ -42,7 +43,13 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         """How long a call may take: every member may be silent, and views may change twice."""
         search = 3 * self.nodes * (2 * self.deadline + 1)
         change = self.put_retry_for + (self.nodes + 3) * self.deadline
-        return {"get": search, "put": change, "drop": search + change, "read": search}
+        return {
+            "get": search,
+            "put": change,
+            "drop": search + change,
+            "drop up to": search,
+            "read": search,
+        }
 
 
 def draw(seed: int, nodes: int = 0, verbose: bool = False) -> Scenario:
@@ -66,4 +73,5 @@ def draw(seed: int, nodes: int = 0, verbose: bool = False) -> Scenario:
         faults=tuple(rng.choices(kinds, k=rng.choice((0, 1, 2, 3, 4, 5, 6, 10)))),
         verbose=verbose,
         files=rng.choice((0, 0, 12)),
+        staging=rng.choice((0, 1, 2)),
     )

@@ -13,7 +13,7 @@ from .. import _core
 from .._core import crc32c
 from ..errors import Busy, Damaged, Dropped, Full, HoldfastError, KeyExists
 from ..membership.owners import Owners
-from ..restoration.holdings import DROPPED_BUCKETS, TIERS, Held, held_of
+from ..restoration.holdings import TIERS, Held, held_of
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -23,16 +23,28 @@ class Stored(msgspec.Struct, frozen=True):
     held: Held
     has_source: bool
     content: bytes
+    header: bytes = b""
+
+    @property
+    def whole(self) -> bytes:
+        """What tells it from other versions."""
+        return self.content + self.header
 
 
 class Writer:
     """An object on its way in: room and key are reserved until it is committed or given up."""
 
     def __init__(
-        self, store: Store, held: Held, has_source: bool, existing: _core.IndexedObject | None
+        self,
+        store: Store,
+        held: Held,
+        header: bytes,
+        has_source: bool,
+        existing: _core.IndexedObject | None,
     ) -> None:
         self._store = store
         self._held = held
+        self._header = header
         self._has_source = has_source
         self._existing = existing
         self._open = existing is None
@@ -41,11 +53,11 @@ class Writer:
         """Publish the object, unless its key was dropped meanwhile."""
         try:
             if self._existing is not None:
-                self._store._raise_copies(self._existing, self._held.copies)
-            elif crc32c(content) != self._held.crc32c:
+                self._store._raise_copies(self._existing, self._held.copies, self._held.least)
+            elif crc32c(content + self._header) != self._held.crc32c:
                 raise Damaged("the bytes do not match their checksum")
             else:
-                self._store._publish(self._held, self._has_source, content)
+                self._store._publish(self._held, self._has_source, content, self._header)
                 self._open = False
         finally:
             self.abandon()
@@ -58,11 +70,11 @@ class Writer:
 
 
 class Store:
-    """Objects and dropped keys of member `me`; implements `restoration.holdings.Holdings`.
+    """Objects and notices of member `me`; implements `restoration.holdings.Holdings`.
 
     `watch` is told of every copy that comes or goes: "stored", "trimmed", "dropped", "evicted",
     "rotted", "lost" (found to be rotten) or "moved" (to another key); of copies "raised" in number;
-    and of keys that are "buried".
+    and of notices that are "learnt".
     """
 
     def __init__(
@@ -83,8 +95,8 @@ class Store:
         self.short = index.short
         self.buckets_with = index.buckets_with
         self.keys = index.keys
-        self.dropped_digest = index.dropped_digest
-        self.dropped_buckets = index.dropped_buckets
+        self.notice_digest = index.notice_digest
+        self.notice_buckets = index.notice_buckets
 
     # ---- owners --------------------------------------------------------------------------------
 
@@ -108,12 +120,18 @@ class Store:
         copies: int,
         checksum: int | None = None,  # of the bytes that were sent, if these came from elsewhere
         has_source: bool = False,
+        header: bytes = b"",
+        least: int | None = None,  # unless all copies
     ) -> Writer:
         """Reserve room and the key."""
-        held = Held(key, size, crc32c(content) if checksum is None else checksum, tier, copies)
+        if checksum is None:
+            checksum = crc32c(content + header)
+        least = 0 if has_source else copies if least is None else least
+        held = Held(key, size, checksum, tier, copies, least)
         existing = self._index.reserve(key, size)
         if existing is not None:
-            if self.objects[key].content != content:
+            stored = self.objects[key]
+            if (stored.content, stored.header) != (content, header):
                 if self.verify(key):
                     raise KeyExists("the key has other contents")
                 raise Damaged("the copy here was damaged and is gone; put it again")
@@ -124,7 +142,7 @@ class Store:
                 self._index.abandon(key)
                 raise
             self.used += size
-        return Writer(self, held, has_source, existing)
+        return Writer(self, held, header, has_source, existing)
 
     def get(self, key: bytes) -> Stored:
         """Look for an object, for somebody who asked for it."""
@@ -136,12 +154,16 @@ class Store:
 
     def drop(self, key: bytes) -> None:
         """Remove an object and remember its key for ever."""
-        self.bury([key])
+        self.learn([_core.tombstone(key)])
+
+    def drop_below(self, prefix: bytes, version: int) -> None:
+        """Remove all versions below one, for ever."""
+        self.learn([_core.watermark(prefix, version)])
 
     def verify(self, key: bytes) -> bool:
         """Read a copy again; one that went bad is not there from now on."""
         stored = self.objects.get(key)
-        if stored is not None and crc32c(stored.content) != stored.held.crc32c:
+        if stored is not None and crc32c(stored.whole) != stored.held.crc32c:
             self._index.lose(stored.indexed)
             self._removed(key, "lost")
         return key in self.objects
@@ -149,7 +171,11 @@ class Store:
     def rot(self, key: bytes) -> None:
         """Let a copy go bad without anybody's notice."""
         stored = self.objects[key]
-        self.objects[key] = msgspec.structs.replace(stored, content=stored.content + b" rotten")
+        if stored.header:
+            stored = msgspec.structs.replace(stored, header=stored.header + b" rotten")
+        else:
+            stored = msgspec.structs.replace(stored, content=stored.content + b" rotten")
+        self.objects[key] = stored
         self._watch("rotted", key)
 
     @property
@@ -157,10 +183,14 @@ class Store:
         """How many bytes find room here, if need be by evictions."""
         return self.capacity - self.used + sum(self._evictable.values())
 
-    @property
-    def dropped(self) -> frozenset[bytes]:
-        """All keys that were dropped."""
-        return frozenset(self.dropped_in(range(DROPPED_BUCKETS)))
+    def was_dropped(self, key: bytes) -> bool:
+        """Tell whether nobody may write a key any more."""
+        try:
+            self._index.absent(key)
+        except Dropped:
+            return True
+        except HoldfastError:
+            return False
 
     # ---- restoring -----------------------------------------------------------------------------
 
@@ -183,7 +213,7 @@ class Store:
     def trim(self, key: bytes, size: int, crc32c: int) -> bool:
         """Remove a stray; tells whether it was still that object and still a stray."""
         trimmed = self._index.trim(key, size, crc32c)
-        if trimmed:
+        if trimmed and key in self.objects:
             self._removed(key, "trimmed")
         return trimmed
 
@@ -196,11 +226,13 @@ class Store:
         tier = TIERS[held.tier]
         self._index.let_go(held.key, held.size, held.crc32c, tier, held.copies)
 
-    def raise_copies(self, held: Held, copies: int) -> None:
-        """Want more copies of exactly that object, if it is here."""
+    def raise_copies(self, held: Held, copies: int, least: int) -> None:
+        """Want more copies of exactly that object, if it is here, or more nodes for it."""
         stored = self.objects.get(held.key)
         if stored is not None and stored.held == held:
-            self._raise_copies(stored.indexed, copies)
+            self._raise_copies(stored.indexed, copies, least)
+        elif stored is None:
+            self._index.raise_through(held.key, held.size, held.crc32c, copies, least)
 
     def move_aside(self, key: bytes, size: int, crc32c: int, aside: bytes) -> bool:
         """Keep an object under another key; tells whether it was still that object."""
@@ -209,25 +241,25 @@ class Store:
             return False
         moved = self._removed(key, "moved")
         if after is not None:
-            self._added(after, moved.content)
+            self._added(after, moved.content, moved.header)
         elif (there := self._index.find(aside)) is not None:  # perhaps it wants more copies now
             self._replaced(there)
         return True
 
-    def dropped_in(self, buckets: Sequence[int]) -> list[bytes]:
-        """List the dropped keys in these parts."""
-        return self._index.dropped_in(list(buckets))
+    def notices_in(self, buckets: Sequence[int]) -> list[bytes]:
+        """List the notices in these parts."""
+        return self._index.notices_in(list(buckets))
 
-    def bury(self, keys: Sequence[bytes]) -> int:
-        """Remember these keys as dropped and remove their objects; tells how many were new."""
+    def learn(self, notices: Sequence[bytes]) -> int:
+        """Remember these, and remove what they say was dropped; tells how many were new."""
         new = 0
-        for key in keys:
-            is_new, gone = self._index.bury(key)
+        for notice in notices:
+            is_new, gone = self._index.learn(notice)
             new += is_new
             if is_new:
-                self._watch("buried", key)
-            if gone is not None:
-                self._removed(key, "dropped")
+                self._watch("learnt", notice)
+            for indexed in gone:
+                self._removed(indexed.key, "dropped")
         return new
 
     # ---- inside --------------------------------------------------------------------------------
@@ -243,20 +275,20 @@ class Store:
         self._index.evict(self.objects[key].indexed)
         self._removed(key, "evicted")
 
-    def _publish(self, held: Held, has_source: bool, content: bytes) -> None:
+    def _publish(self, held: Held, has_source: bool, content: bytes, header: bytes) -> None:
         tier = TIERS[held.tier]
         indexed = self._index.publish(
-            held.key, held.size, held.crc32c, tier, held.copies, has_source
+            held.key, held.size, held.crc32c, tier, held.copies, has_source, held.least
         )
         self.used -= held.size
-        self._added(indexed, content)
+        self._added(indexed, content, header)
 
     def _abandon(self, held: Held) -> None:
         self._index.abandon(held.key)
         self.used -= held.size
 
-    def _raise_copies(self, existing: _core.IndexedObject, copies: int) -> None:
-        raised = self._index.raise_copies(existing, copies)
+    def _raise_copies(self, existing: _core.IndexedObject, copies: int, least: int) -> None:
+        raised = self._index.raise_copies(existing, copies, least)
         if raised is None:
             try:
                 self._index.absent(existing.key)
@@ -269,12 +301,12 @@ class Store:
     def _replaced(self, indexed: _core.IndexedObject) -> None:
         stored, held = self.objects[indexed.key], held_of(indexed.held)
         if stored.held != held:
-            self.objects[held.key] = Stored(indexed, held, stored.has_source, stored.content)
+            self.objects[held.key] = msgspec.structs.replace(stored, indexed=indexed, held=held)
             self._watch("raised", held.key)
 
-    def _added(self, indexed: _core.IndexedObject, content: bytes) -> None:
+    def _added(self, indexed: _core.IndexedObject, content: bytes, header: bytes) -> None:
         held = indexed.held
-        stored = Stored(indexed, held_of(held), held.has_source, content)
+        stored = Stored(indexed, held_of(held), held.has_source, content, header)
         key = stored.held.key
         self.objects[key] = stored
         self.used += held.size

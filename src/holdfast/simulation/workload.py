@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .clients import Client
+from .clients import HEADER, Client
 from .cluster import Cluster
 from .history import Call, Record
 
@@ -10,8 +10,16 @@ from .history import Call, Record
 _PAUSE = 2.0
 #: So often they are about a file, where there are any.
 _FILES = 0.4
+#: Objects are versions of so many things.
+_SERIES = 5
 #: No put wants more copies.
 _MOST_COPIES = 4
+#: Of so many keys fewer copies will do for one ...
+_OR_FEWER = 7
+#: ... and of so many one has versions that differ in their headers.
+_HEADERS = 3
+#: As many copies as there are nodes, in any scenario.
+_EVERYWHERE = 16
 #: So often they are about one of the last two keys, so that clients get in each other's way.
 _HOT = 0.4
 
@@ -50,8 +58,14 @@ class Workload:
         """Return a key that was never used."""
         self._number += 1
         copies = self._rng.choice((1, 2, 2, 2, 3, 3))
-        key = b"k%d" % self._number
-        record = Record(key=key, copies=copies, size=self._rng.randint(1, 40))
+        or_fewer = self._number % _OR_FEWER == 0
+        if or_fewer:
+            copies = _EVERYWHERE if copies < 3 else 5
+        key = b"s%d/%d" % (self._number % _SERIES, self._number)
+        if spaces := self._cluster.key_spaces:
+            key = self._rng.choice((b"", *(space.prefix for space in spaces))) + key
+        size = self._rng.randint(1, 40)
+        record = Record(key=key, copies=copies, size=size, or_fewer=or_fewer)
         self._records[key] = record
         self._objects.append(record)
         return record
@@ -71,19 +85,22 @@ class Workload:
         choice = rng.random()
         if choice < 0.4 or not self._objects:
             record = self.record()
-            cluster.put(client, record, record.key + b"/0", self._ended)
+            cluster.put(client, record, _version(record, 0), self._ended)
             return
         hot = rng.random() < _HOT
         record = rng.choice(self._objects[-2:] if hot else self._objects)
         if choice < 0.75:
             cluster.get(client, record, self._ended)
-        elif choice < 0.87:
+        elif choice < 0.86:
             cluster.drop(client, record, self._dropped)
+        elif choice < 0.88:
+            older = self._objects[: len(self._objects) // 2 + 1]
+            cluster.drop_up_to(client, rng.choice(older), self._dropped)
         elif choice < 0.95:
-            copies = rng.randint(record.first_copies, _MOST_COPIES)
-            cluster.put(client, record, record.key + b"/0", self._ended, copies)
+            copies = rng.randint(min(record.first_copies, _MOST_COPIES), _MOST_COPIES)
+            cluster.put(client, record, _version(record, 0), self._ended, copies)
         else:
-            cluster.put(client, record, record.key + b"/1", self._ended)
+            cluster.put(client, record, _version(record, 1), self._ended)
 
     def _ended(self, call: Call) -> None:
         self.running -= 1
@@ -103,3 +120,9 @@ class Workload:
 
     def _looked(self, _: Call) -> None:
         self.running -= 1
+
+
+def _version(record: Record, number: int) -> bytes:
+    """Return one of the versions that are put under a key."""
+    in_header = int(record.key.rpartition(b"/")[2]) % _HEADERS == 0
+    return record.key + (HEADER if in_header else b"/") + b"%d" % number

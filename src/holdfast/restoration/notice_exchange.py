@@ -1,4 +1,7 @@
-"""Rule 9: every member learns every key that was dropped; what is known of them merges.
+"""Rule 9: every member learns every notice; what is known merges.
+
+A notice says what none may forget: a key, or versions, that were dropped, a path that changed, a
+refresh (native/store/notices.hpp). Here it is bytes to be passed on.
 
 News is passed on to random members a few times; a member that hears none compares now and then all
 the same, so that whoever was cut off catches up.
@@ -11,12 +14,12 @@ import random
 from collections.abc import Sequence
 
 from ..membership.view import Member
-from .holdings import DROPPED_BUCKETS, Digest, Holdings
+from .holdings import NOTICE_BUCKETS, Digest, Holdings
 from .messages import (
-    ComparedDropped,
-    CompareDropped,
-    ExchangedDropped,
-    ExchangeDropped,
+    ComparedNotices,
+    CompareNotices,
+    ExchangedNotices,
+    ExchangeNotices,
     Reply,
 )
 from .portions import Bounds, first, portions
@@ -24,12 +27,12 @@ from .requests import OpenRequests
 
 #: Ticks between comparisons without news.
 _IDLE = 4
-#: About so many keys are listed in one message.
+#: About so many notices are listed in one message.
 _LISTED = 2048
 
 
-class Tombstones:
-    """What we have heard of drops, and whom we told."""
+class NoticeExchange:
+    """What we have heard of, and whom we told."""
 
     def __init__(self, holdings: Holdings, ask: OpenRequests) -> None:
         self._holdings = holdings
@@ -40,7 +43,7 @@ class Tombstones:
 
     def tick(self, others: Sequence[Member], rng: random.Random) -> None:
         """Compare with a random member if there is news, or it is time."""
-        digest = self._holdings.dropped_digest()
+        digest = self._holdings.notice_digest()
         if digest != self._known:
             self._known = digest
             self._to_tell = 2 * math.ceil(math.log2(len(others) + 2))
@@ -49,25 +52,25 @@ class Tombstones:
             return
         self._to_tell = max(0, self._to_tell - 1)
         member = rng.choice(others)
-        self._ask(member, CompareDropped(digest), lambda reply: self._compared(member, reply))
+        self._ask(member, CompareNotices(digest), lambda reply: self._compared(member, reply))
 
     @property
     def has_news(self) -> bool:
-        """Whether there are drops to tell others of."""
+        """Whether there are notices to tell others of."""
         return self._to_tell > 0
 
     def compare_with(self, member: Member) -> None:
         """Compare with a member that may have missed some: it is new, or back."""
-        digest = self._holdings.dropped_digest()
-        self._ask(member, CompareDropped(digest), lambda reply: self._compared(member, reply))
+        digest = self._holdings.notice_digest()
+        self._ask(member, CompareNotices(digest), lambda reply: self._compared(member, reply))
 
     def _compared(self, member: Member, reply: Reply | None) -> None:
-        if not isinstance(reply, ComparedDropped) or not reply.buckets:
+        if not isinstance(reply, ComparedNotices) or not reply.buckets:
             return
-        mine = self._holdings.dropped_buckets()
+        mine = self._holdings.notice_buckets()
         differing = [i for i, theirs in enumerate(reply.buckets) if mine[i] != theirs]
-        count = max(self._holdings.dropped_digest()[0], reply.count)
-        self._exchange(member, differing, max(1, _LISTED // (count // DROPPED_BUCKETS + 1)))
+        count = max(self._holdings.notice_digest()[0], reply.count)
+        self._exchange(member, differing, max(1, _LISTED // (count // NOTICE_BUCKETS + 1)))
 
     def _exchange(self, member: Member, buckets: list[int], at_a_time: int) -> None:
         if not buckets:
@@ -78,26 +81,26 @@ class Tombstones:
             if not left:
                 self._exchange(member, later, at_a_time)
                 return
-            (bounds, keys), *more = left
+            (bounds, notices), *more = left
 
             def answered(reply: Reply | None) -> None:
-                if isinstance(reply, ExchangedDropped):
-                    self._holdings.bury(reply.keys)
+                if isinstance(reply, ExchangedNotices):
+                    self._holdings.learn(reply.notices)
                     go_on(more)
 
-            self._ask(member, ExchangeDropped(now, keys, bounds), answered)
+            self._ask(member, ExchangeNotices(now, notices, bounds), answered)
 
-        go_on(portions(self._holdings.dropped_in(now), bytes))
+        go_on(portions(self._holdings.notices_in(now), bytes))
 
-    def compare(self, request: CompareDropped) -> ComparedDropped:
-        """Answer another member's `CompareDropped`."""
-        digest = self._holdings.dropped_digest()
+    def compare(self, request: CompareNotices) -> ComparedNotices:
+        """Answer another member's `CompareNotices`."""
+        digest = self._holdings.notice_digest()
         if digest == request.digest:
-            return ComparedDropped()
-        return ComparedDropped(self._holdings.dropped_buckets(), digest[0])
+            return ComparedNotices()
+        return ComparedNotices(self._holdings.notice_buckets(), digest[0])
 
-    def exchange(self, request: ExchangeDropped) -> ExchangedDropped:
-        """Answer another member's `ExchangeDropped`."""
-        ours = set(self._holdings.dropped_in(request.buckets)).difference(request.keys)
-        self._holdings.bury(request.keys)
-        return ExchangedDropped(first((key for key in ours if key in request.bounds), bytes))
+    def exchange(self, request: ExchangeNotices) -> ExchangedNotices:
+        """Answer another member's `ExchangeNotices`."""
+        ours = set(self._holdings.notices_in(request.buckets)).difference(request.notices)
+        self._holdings.learn(request.notices)
+        return ExchangedNotices(first((one for one in ours if one in request.bounds), bytes))
