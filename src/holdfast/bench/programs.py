@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -47,9 +47,9 @@ def pin(pid: int, core: int) -> None:
 
 
 @contextmanager
-def server(core: int, name: str, address: str, size: int) -> Iterator[str]:
+def server(core: int | None, name: str, address: str, size: int) -> Iterator[str]:
     """Run a server that answers with `size` bytes; gives its address."""
-    with on_core(core):
+    with nullcontext() if core is None else on_core(core):
         process = subprocess.Popen(
             [program(name), address, str(size)], stdout=subprocess.PIPE, text=True
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..figures import Report
-from . import agents, redis, round_trips, transfers
+from . import agents, large_puts, redis, round_trips, transfers
 from .stage import Stage
 
 
@@ -13,7 +13,7 @@ def run() -> Report:
         # Puts come last: they leave an agent on the core of the clients.
         measures = (round_trips.run, transfers.gets, redis.run, transfers.puts)
         parts = [measure(stage) for measure in measures]
-    parts.append(agents.run())
+    parts += [large_puts.run(), agents.run()]
     return Report(
         "core",
         [figure for part in parts for figure in part.figures],
