@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 PREFIX = "HOLDFAST_"
 #: What `holdfast run` tells the shim; no settings.
 SHIM_PREFIX = PREFIX + "SHIM_"
-ROLES = ("compute", "staging", "spare")
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +44,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     listen: str
     interface: str
     port: int
-    role: str
+    staging: int
+    spares: int
     rack: str
     congestion: str
     scrub_rate: int
@@ -53,6 +53,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     deadline: float
     avoid: float
     put_retry_for: float
+    hand: bool
     probe_period: float
     restore_rate: int
     partition_wait: float
@@ -93,13 +94,6 @@ def _name(value: Any) -> str:
             "'.', a letter or digit first"
         )
     return text
-
-
-def parse_role(value: Any) -> str:
-    """Read what a node is there for."""
-    if value not in ROLES:
-        raise BadInput(f"{value!r} is not a role; use {', '.join(ROLES[:-1])} or {ROLES[-1]}")
-    return str(value)
 
 
 def _tier(value: Any) -> str:
@@ -207,7 +201,8 @@ SETTINGS: dict[str, Setting] = {
     "listen": Setting("auto", _numeric_address, "numeric address on which an agent listens"),
     "interface": Setting("", _text, "network interface on which agents listen, e.g. hsn0 or hsn*"),
     "port": Setting("0", _count, "first port to try; 0: derived from the session's name"),
-    "role": Setting("compute", parse_role, "role of the agents: compute, staging or spare"),
+    "staging": Setting("0", _count, "number of staging nodes: the last ones before the spares"),
+    "spares": Setting("0", _count, "number of spares, the last nodes: they own no objects"),
     "rack": Setting(
         "", _text, "rack of an agent's host: a label that it shares with its neighbours"
     ),
@@ -222,6 +217,9 @@ SETTINGS: dict[str, Setting] = {
     "avoid": Setting("5 s", parse_time, "how long a failed agent is avoided"),
     "put_retry_for": Setting(
         "15 s", parse_time, "how long a put or a drop is retried while a failed owner is replaced"
+    ),
+    "hand": Setting(
+        "on", _switch, "whether programs write large objects to files of their own node's agent"
     ),
     "probe_period": Setting(
         "0.4 s",
@@ -276,9 +274,10 @@ SETTINGS: dict[str, Setting] = {
 
 #: Names that settings once had.
 RENAMED = {
-    "large_pages": "huge_pages",
-    "mount_patience": "mount_stuck_after",
-    "patience": "put_retry_for",
+    "large_pages": ("huge_pages",),
+    "mount_patience": ("mount_stuck_after",),
+    "patience": ("put_retry_for",),
+    "role": ("staging", "spares"),
 }
 
 
@@ -307,7 +306,8 @@ def load(
     def apply(values: Mapping[str, Any], origin: Callable[[str], str]) -> None:
         for name, value in values.items():
             if name in RENAMED:
-                raise BadInput(f"{origin(name)} sets {name!r}, which is now {RENAMED[name]!r}")
+                now = " and ".join(map(repr, RENAMED[name]))
+                raise BadInput(f"{origin(name)} sets {name!r}, which is now {now}")
             if name not in SETTINGS:
                 raise BadInput(
                     f"{origin(name)} sets {name!r}, which is not a setting{suggest(name)}"

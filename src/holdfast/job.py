@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import config as settings
+from . import services
 from .client.connection import Connection
 from .objects import Objects
 from .session import session as sessions
@@ -24,7 +25,7 @@ class Job:
 
     def __init__(self, directory: Path, config: settings.Config, node: str = "") -> None:
         self._config = config
-        self._connection = Connection(directory, config, node)
+        self._connection = Connection(directory, config, node, services.KEY_SPACES)
         self.objects = Objects(self._connection)
 
     @property

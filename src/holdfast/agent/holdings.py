@@ -20,10 +20,10 @@ class CoreHoldings:
         self.trim = core.trim
         self.move_aside = core.move_aside
         self.keys = core.keys
-        self.dropped_digest = core.dropped_digest
-        self.dropped_buckets = core.dropped_buckets
-        self.dropped_in = core.dropped_in
-        self.bury = core.bury
+        self.notice_digest = core.notice_digest
+        self.notice_buckets = core.notice_buckets
+        self.notices_in = core.notices_in
+        self.learn = core.learn
 
     def place(self, owners: Owners) -> None:
         """See all objects under other owners."""
@@ -46,6 +46,6 @@ class CoreHoldings:
         """List objects that we hold and do not own."""
         return [held_of(held) for held in self._core.strays(limit, after)]
 
-    def raise_copies(self, held: Held, copies: int) -> None:
-        """Want more copies of exactly that object, if it is here."""
-        self._core.raise_copies(held.key, held.size, held.crc32c, copies)
+    def raise_copies(self, held: Held, copies: int, least: int) -> None:
+        """Want more copies of exactly that object, if it is here, or more nodes for it."""
+        self._core.raise_copies(held.key, held.size, held.crc32c, copies, least)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from .. import _core
 from ..errors import HoldfastError
+from ..membership.key_spaces import KeySpace
 from ..membership.view import Member, gives_way_to
 from ..session import node
 from ..session import session as sessions
@@ -35,7 +36,13 @@ Offered = Callable[[Shell], Iterable[Service]]
 
 
 def serve(
-    core: _core.Agent, orders: Orders, member: Member, directory: str, wake: int, offered: Offered
+    core: _core.Agent,
+    orders: Orders,
+    member: Member,
+    directory: str,
+    wake: int,
+    offered: Offered,
+    key_spaces: Sequence[KeySpace],
 ) -> bool:
     """Take part until told to stop, also by `wake`, or until whoever started us is gone (True)."""
     stopping = False
@@ -46,7 +53,7 @@ def serve(
 
     shell = Shell(core, member, orders.config, Story(member.node, _now))
     services = Services(core, shell.trouble)
-    driver = NodeDriver(shell, services)
+    driver = NodeDriver(shell, services, key_spaces)
     control = Control(shell, services, node.place(orders).log, stop)
     services.add(control)
     services.add(MembershipService(driver, orders.config.probe_period))

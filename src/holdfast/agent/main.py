@@ -12,13 +12,14 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
 from .. import _core
 from ..errors import Busy, HoldfastError
-from ..membership.view import Member
+from ..membership.view import COMPUTE, Member
 from ..session import capacity, node
 from ..session import session as sessions
 from ..session.node import Orders, Place, Ready
@@ -26,11 +27,15 @@ from ..session.processes import note, process
 from ..session.session import AgentFile
 
 if TYPE_CHECKING:
+    from ..membership.key_spaces import KeySpace
     from .loop import Offered
 
 
-def run(offered: Offered) -> None:
-    """Run an agent until it is told to stop; `offered` makes the services that lie above it."""
+def run(offered: Offered, key_spaces: Sequence[KeySpace] = ()) -> None:
+    """Run an agent until it is told to stop; `offered` makes the services that lie above it.
+
+    `key_spaces` are those of the session; its clients must have the same.
+    """
     orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=Orders)
     if orders.detach:
         if os.fork():
@@ -57,7 +62,7 @@ def run(offered: Offered) -> None:
     else:
         from .loop import serve  # noqa: PLC0415 - see above
 
-        orphaned = serve(core, orders, member, where.directory, wake, offered)
+        orphaned = serve(core, orders, member, where.directory, wake, offered, key_spaces)
     core.stop()
     locks.close()
     where.tiers.remove()  # while our file still tells `down` of them, should we be killed
@@ -101,7 +106,7 @@ def _start(orders: Orders, where: Place, locks: contextlib.ExitStack) -> tuple[_
         address=_listen(core, node.address(orders), node.ports(orders)),
         socket=where.socket,
         pid=os.getpid(),
-        role=config.role,
+        role=orders.session.roles.get(where.node, COMPUTE),
         host=os.uname().nodename,
         rack=node.rack(config),
     )

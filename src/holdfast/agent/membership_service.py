@@ -66,5 +66,6 @@ class MembershipService:
         """Tell the same in numbers."""
         status = self.status()
         yield Family("members", "gauge", status.members, "state")
+        yield Family("role", "gauge", {self._machine.member.role: 1}, "role")
         yield Family("incarnation", "gauge", status.incarnation)
         yield Family("detection_seconds", "gauge", status.detection)

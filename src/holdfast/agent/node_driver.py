@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 
 import msgspec
 
 from .. import _core
 from ..membership import events as swim
+from ..membership.key_spaces import KeySpace
 from ..membership.swim import LONGEST_SLEEP
 from ..membership.view import UNREADABLE, Entry, Member, View, encode, read
 from ..restoration import events as restoring
@@ -33,7 +35,9 @@ _GONE = ("NotFound", "Dropped")
 class NodeDriver:
     """The machine of one agent with a clock and randomness; `services` hear what concerns them."""
 
-    def __init__(self, shell: Shell, services: Services) -> None:
+    def __init__(
+        self, shell: Shell, services: Services, key_spaces: Sequence[KeySpace] = ()
+    ) -> None:
         config, member = shell.config, shell.member
         self.joined = False
         self._shell = shell
@@ -49,6 +53,7 @@ class NodeDriver:
             virtual_nodes=config.virtual_nodes,
             restore_rate=config.restore_rate,
             partition_wait=config.partition_wait,
+            key_spaces=key_spaces,
         )
         shell.on(_core.HeardEvent, self._heard)
         shell.on(_core.DoubtedEvent, self._doubted)
@@ -133,6 +138,8 @@ class NodeDriver:
                     self._services.was_away()
                 case node_machine.PlacedInstruction():
                     self._placed(instruction)
+                case node_machine.SuspectsInstruction(numbers):
+                    self._shell.core.set_suspects(list(numbers))
                 case node_machine.NewsInstruction(news):
                     self._shell.core.set_news(encode(news) if news else b"")
                 case restoring.AskInstruction():

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from ..config import SETTINGS, Config, Resolved, load, suggest
+from ..config import RENAMED, SETTINGS, Config, Resolved, load, suggest
 from ..errors import BadInput
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -54,7 +54,7 @@ def resolve(settings: list[str] | None, **flags: Any) -> Resolved:
         name = name.strip().replace("-", "_")
         if not equals:
             raise BadInput(f"--set {text}: write it like --set deadline=5s")
-        if name not in SETTINGS:
+        if name not in SETTINGS and name not in RENAMED:
             raise BadInput(f"--set {text}: there is no setting {name!r}{suggest(name)}")
         given[name] = value.strip()
     return load(flags=flags, settings=given)

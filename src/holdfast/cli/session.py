@@ -13,10 +13,10 @@ from ..errors import BadInput
 from ..files.mount import control, everywhere
 from ..launch import background
 from ..launch.launchers import LAUNCHERS
-from ..membership.view import Member
+from ..membership.view import SPARE, STAGING, Member
 from ..session import session as sessions
 from ..units import plural
-from .output import AsJson, Session, Set, configure, print_json
+from .output import AsJson, Session, Set, configure, print_json, refuse_with
 
 
 def up(
@@ -25,6 +25,13 @@ def up(
     ] = None,
     hostfile: Annotated[
         str | None, typer.Option(metavar="FILE", help="Start agents on these hosts, through ssh.")
+    ] = None,
+    staging: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Staging nodes: the last ones before the spares."),
+    ] = None,
+    spares: Annotated[
+        int | None, typer.Option(metavar="N", help="Spares: the last nodes, which own no objects.")
     ] = None,
     launcher: Annotated[
         str | None, typer.Option(help=f"What starts the agents: {', '.join(LAUNCHERS)}.")
@@ -60,8 +67,12 @@ def up(
         memory=memory,
         disk=disk,
         hostfile=hostfile,
+        staging=staging,
+        spares=spares,
         launcher=launcher,
     )
+    if missing:
+        refuse_with("--missing", staging=staging, spares=spares)
     if root and mount is None:
         raise BadInput("--root needs --mount MNT; add it, or name the roots when you use them")
     done = background.missing(config, nodes) if missing else background.up(config, nodes, networks)
@@ -90,8 +101,9 @@ def up(
         lines.append(f"Session '{done.session}': started {names}.")
     else:
         lines.append(
-            f"Session '{done.session}': {plural(len(done.members), 'agent is', 'agents are')} up. "
-            "See them with `holdfast status`, end them with `holdfast down`."
+            f"Session '{done.session}': {plural(len(done.members), 'agent is', 'agents are')} up"
+            f"{_roles(done.members)}. See them with `holdfast status`, end them with "
+            "`holdfast down`."
         )
     if mount is not None:
         lines.append(f"Mounted at {mount} on every host.")
@@ -114,6 +126,13 @@ def down(
         pids = ", ".join(map(str, ended.hanging))
         print(f"Cannot kill {pids}: blocked in the shared file system.")
     print(f"Session '{ended.session}' has ended.")
+
+
+def _roles(members: list[Member]) -> str:
+    """Say how many have a role of their own, if any have."""
+    counts = {role: sum(one.role == role for one in members) for role in (STAGING, SPARE)}
+    told = [f"{count} {role}" for role, count in counts.items() if count]
+    return f" ({', '.join(told)})" if told else ""
 
 
 def _live(config: Config) -> list[Member]:

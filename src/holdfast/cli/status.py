@@ -17,7 +17,7 @@ from ..client.survey import SessionStatus, survey
 from ..config import Config
 from ..files.mount import control
 from ..files.mount.control import MountStatus
-from ..membership.view import SPARE
+from ..membership.view import SPARE, STAGING
 from ..session import session as sessions
 from ..units import format_size, format_time, plural
 from .output import AsJson, Session, Set, configure, print_json, print_json_line
@@ -75,7 +75,7 @@ def _show(report: Report) -> Group:
         return Group(*lines, "No agent answers.")
     if report.views > 1:
         lines.append(f"The agents have {report.views} different views; they are merging them.")
-    lines += _copies(report)
+    lines += [*_roles(report), *_copies(report)]
     failed = [n.node for n in report.nodes if n.tiers and n.tiers["disk"]["condemned"]]
     if failed:
         lines.append(f"The disk of {', '.join(failed)} has failed: its data is kept in memory.")
@@ -127,8 +127,17 @@ def _table(report: SessionStatus) -> Table:
     return table
 
 
+def _roles(report: SessionStatus) -> list[str]:
+    """Name the nodes with a role of their own; the table is as wide as a terminal already."""
+    told = {STAGING: "Staging nodes", SPARE: "Spares, which own no objects"}
+    having = {role: [one.node for one in report.nodes if one.role == role] for role in told}
+    return [f"{told[role]}: {_names(nodes)}." for role, nodes in having.items() if nodes]
+
+
 def _copies(report: SessionStatus) -> list[str]:
-    which = "Every object that is left" if report.lost else "Every object"
+    spares = {node.node for node in report.nodes if node.role == SPARE}
+    gone = [node for node in dict.fromkeys(report.lost) if node not in spares]
+    which = "Every object that is left" if gone else "Every object"
     line = f"{which} has as many copies as requested."
     if report.under_replicated:
         missing = format_size(report.missing_bytes)
@@ -141,13 +150,15 @@ def _copies(report: SessionStatus) -> list[str]:
     ]
     # Who knew of an object with one copy died with it.
     grouped = {node for nodes in report.died_together for node in nodes}
-    spares = {node.node for node in report.nodes if node.role == SPARE}
-    alone = [node for node in dict.fromkeys(report.lost) if node not in grouped | spares]
+    alone = [node for node in gone if node not in grouped]
     if alone:
-        more = f" and {len(alone) - _NAMED} more" if len(alone) > _NAMED else ""
-        names = ", ".join(alone[:_NAMED])
-        lost.append(f"Objects with their only copy on {names}{more} may be lost.")
+        lost.append(f"Objects with their only copy on {_names(alone)} may be lost.")
     return [line, *lost]
+
+
+def _names(nodes: list[str]) -> str:
+    more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
+    return ", ".join(nodes[:_NAMED]) + more
 
 
 def _conflicts(report: SessionStatus) -> Text:

@@ -13,6 +13,7 @@ from .._core import choose_congestion_control
 from ..config import Config
 from ..errors import BadInput, HoldfastError, NoSession, TryAgain
 from ..membership import view as views
+from ..membership.key_spaces import KeySpace
 from ..membership.view import Member
 from ..session.node import own_name
 from .contacts import Contacts
@@ -29,9 +30,18 @@ _STORY_LINES = 10
 
 
 class Connection:
-    """Connections of one client, and where to turn with a key. Safe for threads."""
+    """Connections of one client, and where to turn with a key. Safe for threads.
 
-    def __init__(self, directory: Path, config: Config, node: str = "") -> None:
+    `key_spaces` are those of the agents, for whoever asks for other keys than those of files.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        config: Config,
+        node: str = "",
+        key_spaces: Sequence[KeySpace] = (),
+    ) -> None:
         wanted = node or config.node
         choose_congestion_control(config.congestion)
         contacts = Contacts(directory, config.deadline)
@@ -49,9 +59,10 @@ class Connection:
         own = next(name for name in (own_name(), *here, *names) if name in names)
         self.deadline = config.deadline
         self.put_retry_for = config.put_retry_for
+        self.hand = config.hand
         self.client = contacts.client
         self.routing = Routing(
-            view, contacts.session.virtual_nodes, wanted or own, here, config.avoid
+            view, contacts.session.virtual_nodes, wanted or own, here, config.avoid, key_spaces
         )
         self._merging = fork_lock()
         self._known = ViewRequest()

@@ -8,13 +8,28 @@ import msgspec
 
 from .._core import AgentClient
 
-Stage = Literal["put", "chain", "get", "pull", "restore", "trim", "drop", "fill", "fetch", "evict"]
+Stage = Literal[
+    "put",
+    "chain",
+    "get",
+    "pull",
+    "restore",
+    "trim",
+    "drop",
+    "fill",
+    "fetch",
+    "evict",
+    "hand",
+    "seal",
+]
 Action = Literal["kill", "stop", "nothing"]
 
 #: What an agent may be doing when a fault goes off; native/base/fault.hpp says when exactly.
 OF_OBJECTS: tuple[Stage, ...] = ("put", "chain", "get", "pull", "restore", "trim", "drop")
 OF_FILES: tuple[Stage, ...] = ("fill", "fetch", "evict")
-STAGES = OF_OBJECTS + OF_FILES
+#: Of large puts by programs of its node.
+OF_HANDING: tuple[Stage, ...] = ("hand", "seal")
+STAGES = OF_OBJECTS + OF_FILES + OF_HANDING
 
 
 class Arm(msgspec.Struct, frozen=True):

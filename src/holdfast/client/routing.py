@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 
 from ..errors import HoldfastError
+from ..membership.key_spaces import KeySpace
 from ..membership.owners import Owners, lost_nodes
 from ..membership.view import Entry, Member, State, View
 
@@ -52,8 +53,8 @@ class Avoided:
 class _Routes:
     """A view and what follows from it; replaced as a whole, so threads see one or the other."""
 
-    def __init__(self, view: View, virtual_nodes: int) -> None:
-        self.owners = Owners(view, virtual_nodes)
+    def __init__(self, view: View, virtual_nodes: int, key_spaces: Sequence[KeySpace]) -> None:
+        self.owners = Owners(view, virtual_nodes, key_spaces)
         self.live = view.live()
         self.lost = view.lost()
         self.by_address = {
@@ -68,15 +69,22 @@ class Routing:
     """
 
     def __init__(
-        self, view: View, virtual_nodes: int, node: str, here: Container[str], avoid: float
+        self,
+        view: View,
+        virtual_nodes: int,
+        node: str,
+        here: Container[str],
+        avoid: float,
+        key_spaces: Sequence[KeySpace] = (),
     ) -> None:
         self.node = node
         self._is_here = node in here  # its socket is: the agent may be on another host
-        self.virtual_nodes = virtual_nodes
+        self._virtual_nodes = virtual_nodes
+        self._key_spaces = key_spaces
         self._view = view
         self._avoided = Avoided(avoid)
         self._turn = 0  # which of the lost are asked next
-        self._routes = _Routes(self._view, virtual_nodes)
+        self._routes = self._follow()
 
     @property
     def live(self) -> list[Member]:
@@ -106,11 +114,14 @@ class Routing:
         if self._view.identity == self._routes.owners.identity:
             if news:  # perhaps of somebody who came and died without our having heard of it
                 if lost_nodes(self._view) != self._routes.owners.lost:
-                    self._routes = _Routes(self._view, self.virtual_nodes)
+                    self._routes = self._follow()
                 self._routes.lost = self._view.lost()
             return False
-        self._routes = _Routes(self._view, self.virtual_nodes)
+        self._routes = self._follow()
         return True
+
+    def _follow(self) -> _Routes:
+        return _Routes(self._view, self._virtual_nodes, self._key_spaces)
 
     def agrees(self, entries: list[Entry]) -> bool:
         """Whether a member whose whole view this is, and which we merged, knows all that we know.

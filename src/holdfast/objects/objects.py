@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import random
 import time
@@ -19,6 +20,7 @@ from .steps import (
     FAILURES,
     Doubt,
     Drop,
+    DropBelow,
     Look,
     Merge,
     ObjectSteps,
@@ -38,18 +40,24 @@ TierName = Literal["memory", "disk"]
 _TIERS = {"memory": _core.Tier.MEMORY, "disk": _core.Tier.DISK}
 MAX_KEY = 4096
 MAX_COPIES = 16
+MAX_HEADER = 1024
+_LAST_VERSION = 2**64 - 1
 #: So many owners are asked for the story of an object that an error is about.
 _TOLD_BY = 2
 
 
 class ObjectInfo(msgspec.Struct, frozen=True):
-    """What is known of an object: `copies` is how many its writer asked for."""
+    """What is known of an object: `copies` is how many its writer asked for.
+
+    `header` is what its writer said of it, `crc32c` is of its bytes without that.
+    """
 
     key: str
     size: int
     crc32c: int
     tier: str
     copies: int
+    header: bytes = b""
 
 
 class Listing(list[ObjectInfo]):
@@ -68,28 +76,53 @@ class Objects:
         )
 
     def put(
-        self, key: str | bytes, data: Buffer, copies: int = 2, tier: TierName = "memory"
+        self,
+        key: str | bytes,
+        data: Buffer,
+        copies: int = 2,
+        tier: TierName = "memory",
+        *,
+        header: bytes = b"",
+        or_fewer: bool = False,
     ) -> None:
         """Store `data` under `key` on `copies` nodes; when this returns, all have verified it.
 
-        A key is written once: the same bytes again are fine, other bytes raise `KeyExists`, and so
-        does a key that was dropped.
+        With `or_fewer` all nodes will do while there are fewer than that; those that come later
+        get their copies by themselves. `header` is up to 1 KiB that `stat` and `list` give back.
+
+        A key is written once: the same bytes and header again are fine, others raise `KeyExists`,
+        and so does a key that was dropped.
         """
         name = encode_key(key)
         if tier not in _TIERS:
             raise BadInput(f"there is no tier {tier!r}; use 'memory' or 'disk'")
         if not isinstance(copies, int) or not 1 <= copies <= MAX_COPIES:
             raise BadInput(f"copies is {copies!r}; use a whole number from 1 to {MAX_COPIES}")
+        if not isinstance(header, bytes):
+            raise BadInput(f"the header must be bytes, not {type(header).__name__}")
+        if len(header) > MAX_HEADER:
+            raise BadInput(
+                f"the header has {len(header)} bytes, but at most {MAX_HEADER}; put more into the "
+                "data, or under a key of its own"
+            )
         client, address = self._connection.client, self._connection.routing.address
 
         def put(step: Put) -> None:
             chain = [address(step.chain[0]), *(member.address for member in step.chain[1:])]
             client.put(
-                chain, step.owners, name, data, _TIERS[tier], deadline=self._connection.deadline
+                chain,
+                step.owners,
+                name,
+                data,
+                _TIERS[tier],
+                deadline=self._connection.deadline,
+                header=header,
+                up_to=step.up_to,
+                hand=self._connection.hand,
             )
 
         try:
-            self._drive(name, self._steps.put(name, copies), put)
+            self._drive(name, self._steps.put(name, copies, or_fewer), put)
         except (TypeError, BufferError) as error:
             raise BadInput(f"the data of {key!r} must be a contiguous buffer: {error}") from None
 
@@ -170,10 +203,39 @@ class Objects:
             address = self._connection.routing.address(step.member)
             if isinstance(step, Look):
                 return self._stat(name, address, step.member.number).copies
-            client.drop(address, name, step.owners, deadline=deadline)
+            client.drop(address, name, step.owners, deadline=deadline, copies=step.copies)
             return None
 
         self._drive(name, self._steps.drop(name, copies), drop)
+
+    def drop_below(self, prefix: str | bytes, version: int) -> None:
+        """Remove all versions below `version` for ever; their keys cannot be written again.
+
+        An object's version is the whole number that follows `prefix` in its key, up to a slash or
+        the end: `drop_below("run/T/", 12)` removes `run/T/11` and `run/T/0003/block`, but not
+        `run/T/12` or `run/T/notes`. However many objects that are, every node remembers it in a
+        few bytes, so it is the way to forget old steps of a long run.
+
+        When this returns, every node that answers has removed them. A node that does not hears of
+        it from the others, as of any drop.
+        """
+        name = encode_key(prefix)
+        try:
+            bound = operator.index(version)
+        except TypeError:
+            raise BadInput(f"the version is {version!r}; use a whole number") from None
+        if bound > _LAST_VERSION:
+            raise BadInput(f"the version is {bound}; the greatest is {_LAST_VERSION}")
+        _core.watermark(name, max(bound, 0))  # raises if the prefix will not do
+        if bound <= 0:
+            return
+        client, deadline = self._connection.client, self._connection.deadline
+
+        def drop(step: DropBelow) -> None:
+            address = self._connection.routing.address(step.member)
+            client.drop_below(address, name, bound, deadline=deadline)
+
+        self._drive(name, self._steps.drop_below(name), drop)
 
     def _stat(self, name: bytes, address: str, member: int) -> _core.ObjectInfo:
         client, deadline = self._connection.client, self._connection.deadline
@@ -264,7 +326,8 @@ def _shown(key: bytes) -> str:
 
 def _public(info: _core.ObjectInfo) -> ObjectInfo:
     key = info.key.decode("utf-8", "surrogateescape")
-    return ObjectInfo(key, info.size, info.crc32c, info.tier.name.lower(), info.copies)
+    tier = info.tier.name.lower()
+    return ObjectInfo(key, info.size, info.crc32c, tier, info.copies, info.header)
 
 
 def _map(descriptor: int, size: int) -> memoryview:

@@ -49,17 +49,28 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class Put(msgspec.Struct, frozen=True):
-    """Store the object at all members of `chain`; `owners` is the list to be checked by each."""
+    """Store the object at all members of `chain`; `owners` is the list to be checked by each.
+
+    If `up_to` is not 0 so many copies are wanted as soon as there are nodes for them.
+    """
 
     chain: list[Member]
     owners: list[int]
+    up_to: int = 0
 
 
 class Drop(msgspec.Struct, frozen=True):
-    """Drop the object at a member, which checks `owners`."""
+    """Drop the object at a member, which checks `owners`; so many `copies` were wanted."""
 
     member: Member
     owners: list[int]
+    copies: int
+
+
+class DropBelow(msgspec.Struct, frozen=True):
+    """Let a member drop all versions below one."""
+
+    member: Member
 
 
 class Verify(msgspec.Struct, frozen=True):
@@ -92,7 +103,7 @@ class Sleep(msgspec.Struct, frozen=True):
     seconds: float
 
 
-Step = Look | Put | Drop | Verify | Refresh | Merge | Doubt | Sleep
+Step = Look | Put | Drop | DropBelow | Verify | Refresh | Merge | Doubt | Sleep
 Steps = Generator[Step, Any, Any]
 
 
@@ -147,24 +158,26 @@ class ObjectSteps:
         # Once more: what moved while we asked around is with its owners by now.
         yield from islice(self._routing.candidates(key, self._clock()), _AGAIN)
 
-    def put(self, key: bytes, copies: int) -> Steps:
-        """Store an object at all its owners (rules 4 and 5)."""
+    def put(self, key: bytes, copies: int, or_fewer: bool = False) -> Steps:
+        """Store an object at all its owners (rules 4 and 5), where one will do if there are few."""
         trouble = _Trouble(key, self._clock() + self._put_retry_for)
         damaged = False
         while True:
             under = self._routing.owners
             owners = under.of(key, copies)
-            if len(owners) < copies:
+            least = 1 if or_fewer else copies
+            if len(owners) < least:
                 if (yield from self._newer(under.identity)):
                     continue
                 raise NotEnoughNodes(
-                    f"{copies} copies need as many nodes, but only {len(owners)} of "
-                    f"{len(owners) + len(self._gone())} are alive{trouble}"
+                    f"{least} copies need as many nodes, but only "
+                    f"{self._alive(len(owners))}{trouble}"
                 )
             if (yield from self._unreachable(owners, trouble)):
                 continue
             try:
-                yield Put(self._routing.chain(owners), [member.number for member in owners])
+                numbers = [member.number for member in owners]
+                yield Put(self._routing.chain(owners), numbers, copies if or_fewer else 0)
             except TryAgain as error:
                 trouble.keep(error)
                 yield from self._overcome(trouble)
@@ -187,7 +200,7 @@ class ObjectSteps:
         while True:
             under = self._routing.owners
             owners = under.of(key, copies)
-            # A short list passes where the object is not held, and our own list begins with it.
+            # A short list passes where nobody has heard of more members either.
             if len(owners) < copies and (yield from self._newer(under.identity)):
                 continue
             if not owners:
@@ -199,13 +212,27 @@ class ObjectSteps:
                 continue
             try:
                 for member in left:
-                    yield Drop(member, [owner.number for owner in owners])
+                    yield Drop(member, [owner.number for owner in owners], copies)
                     done.add(member.number)
             except TryAgain as error:
                 trouble.keep(error)
                 yield from self._overcome(trouble)
                 if isinstance(error, StaleView):
                     copies = max(copies, (yield from self._copies_known_to(error)))
+
+    def drop_below(self, prefix: bytes) -> Steps:
+        """Let all members drop versions (rule 9); those that do not answer will hear of it."""
+        yield Refresh()
+        told, now = False, self._clock()
+        # Those that failed recently are asked as well, after the others: they may hold some.
+        for member in sorted(self._routing.live, key=lambda one: self._routing.avoids(one, now)):
+            try:
+                yield DropBelow(member)
+                told = True
+            except FAILURES as error:
+                yield from self._blame(member, prefix, error)
+        if not told:
+            raise Unavailable(f"no node answered, so no version of {show(prefix)} was dropped")
 
     def _copies_known_to(self, refusal: StaleView) -> Steps:
         """Ask who refused our list of owners: it may be short because more copies are wanted."""
@@ -262,9 +289,11 @@ class ObjectSteps:
         self._routing.avoid(member, self._clock())
         yield Doubt(member, key, f"{type(error).__name__}: {error}")
 
-    def _gone(self) -> set[str]:
-        live = {member.node for member in self._routing.live}
-        return {member.node for member in self._routing.lost} - live
+    def _alive(self, owners: int) -> str:
+        """Say how many can own something."""
+        known = self._routing.owners
+        spares = " (spares own nothing)" if len(self._routing.live) > len(known.members) else ""
+        return f"{owners} of {owners + len(known.lost)} are alive{spares}"
 
 
 class _Trouble:

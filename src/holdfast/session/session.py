@@ -64,6 +64,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     tree_largest: int  # and all mounts on what comes in parts
     tree_ttl: float
     launcher: str
+    roles: dict[str, str] = {}  # of nodes that are no compute nodes
     home: Home | None = None
 
 

@@ -44,7 +44,7 @@ _WITHIN = 10.0
 _BIND = 'mount --bind "$0" "$1" && shift && exec "$@"'
 
 
-class Counts(msgspec.Struct, frozen=True):
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked about one path, or all."""
 
     opens: int = 0
@@ -55,8 +55,9 @@ class Counts(msgspec.Struct, frozen=True):
     listings: int = 0
 
     def __add__(self, other: Counts) -> Counts:
-        both = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)
-        return Counts(*(a + b for a, b in both))
+        return Counts(
+            **{what: getattr(self, what) + getattr(other, what) for what in self.__struct_fields__}
+        )
 
 
 class Opens(dict[str, int]):
@@ -166,7 +167,9 @@ class CountingFS:
         for at in range(0, len(fields) - 1, step):
             mount, path, *numbers = fields[at : at + step]
             if node is None or int(mount) == 1 + node:
-                name, counts = os.fsdecode(path), Counts(*map(int, numbers))
+                name = os.fsdecode(path)
+                each = zip(Counts.__struct_fields__, map(int, numbers), strict=True)
+                counts = Counts(**dict(each))
                 found[name] = found[name] + counts if name in found else counts
         return found
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ...config import Config, parse_role
+from ...config import Config
 from ...errors import BadInput
 from ...session.node import Orders, check_name
 from ..starter import AGENT, Started, Starter
@@ -18,7 +18,7 @@ _IGNORED = ("slots", "max_slots", "max-slots")  # host files of Open MPI have th
 
 
 class HostFile(Alone):
-    """`holdfast up --hostfile FILE`: one host per line, perhaps with `role=` and `rack=`."""
+    """`holdfast up --hostfile FILE`: one host per line, perhaps with `rack=`."""
 
     name = "hostfile"
     needs = "a host file: `--hostfile FILE`"
@@ -95,10 +95,13 @@ def _labels(words: Sequence[str]) -> dict[str, str]:
     labels = {}
     for word in words:
         name, _, value = word.partition("=")
-        if name == "role":
-            labels[name] = parse_role(value)
-        elif name == "rack":
+        if name == "rack":
             labels[name] = value
+        elif name == "role":
+            raise BadInput(
+                f"{word!r}: roles go by the order of the hosts now; list staging nodes and then "
+                "spares last, and give --staging N and --spares N"
+            )
         elif name not in _IGNORED:
-            raise BadInput(f"{word!r} is unknown; after the host, write role=ROLE or rack=NAME")
+            raise BadInput(f"{word!r} is unknown; after the host, write rack=NAME")
     return labels
