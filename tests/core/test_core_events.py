@@ -206,33 +206,33 @@ def test_rule_9_tombstones_are_compared_and_merged(start: Callable[[int], list[N
         chain = owners(nodes, key, 2)
         put(client, chain, key, b"bytes")
         client.drop(a.address, key, [node.number for node in chain])
-    assert a.core.dropped_digest()[0] == 300
-    assert b.core.dropped_digest() == (0, 0)
+    assert a.core.notice_digest()[0] == 300
+    assert b.core.notice_digest() == (0, 0)
     differ = [
         bucket
         for bucket, (ours, theirs) in enumerate(
-            zip(a.core.dropped_buckets(), b.core.dropped_buckets(), strict=True)
+            zip(a.core.notice_buckets(), b.core.notice_buckets(), strict=True)
         )
         if ours != theirs
     ]
     expected = 0
     for key in keys:
-        expected ^= _core.xxh3_64(key)
-        assert _core.xxh3_64(key) >> 56 in differ
-    assert a.core.dropped_digest()[1] == expected
-    assert b.core.bury(a.core.dropped_in(differ)) == 300
-    assert b.core.bury(a.core.dropped_in(differ)) == 0
-    assert a.core.dropped_digest() == b.core.dropped_digest()
+        notice = _core.xxh3_64(_core.tombstone(key))
+        expected ^= notice
+        assert notice >> 56 in differ
+    assert a.core.notice_digest()[1] == expected
+    assert b.core.learn(a.core.notices_in(differ)) == 300
+    assert b.core.learn(a.core.notices_in(differ)) == 0
+    assert a.core.notice_digest() == b.core.notice_digest()
     assert b.core.tiers()["memory"]["objects"] == 0
-    assert b.core.counters()["tombstones"] == 300
+    assert b.core.counters()["notices"] == 300
     for node in nodes:
         with pytest.raises(errors.Dropped) as caught:
             client.get(node.address, keys[0])
         assert isinstance(caught.value, errors.NotFound)
     with pytest.raises(errors.KeyExists, match="was dropped"):
         put(client, owners(nodes, keys[0], 2), keys[0], b"bytes")
-    with pytest.raises(errors.BadInput):
-        a.core.bury([b"fine", b""])
+    assert a.core.learn([b"nonsense", b""]) == 0
     b.core.pull(1, keys[0], a.address, _core.Tier.MEMORY, PATIENCE)
     failed = b.event()
     assert isinstance(failed, _core.FailedEvent)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -98,3 +99,17 @@ def test_a_file_system_that_fills_up_ends_no_agent_and_no_program(
         for tier in ("memory", "disk"):
             assert job.objects.get(tier) == tier.encode() * 1000
         assert job.objects.get("other") == b"memory" * 1000
+
+
+def test_a_put_that_the_file_system_has_no_room_for_is_told_so(place: Path) -> None:
+    tiers = {"memory": "40 MiB", "disk": "4 MiB", "memory_dir": str(place), "huge_pages": "off"}
+    with holdfast.local_cluster(nodes=1, **tiers) as cluster, cluster.connect() as job:
+        free = os.statvfs(place).f_bavail * os.statvfs(place).f_frsize
+        (place / "filler").write_bytes(bytes(free - (10 << 20)))
+        before = time.monotonic()
+        with pytest.raises(Full, match="cannot write 'large': No space left"):
+            job.objects.put("large", bytes(20 << 20), copies=1)
+        assert time.monotonic() - before < job._connection.put_retry_for  # it was not repeated
+        assert not list(place.rglob("new-*"))
+        job.objects.put("smaller", bytes(5 << 20), copies=1)
+        assert job.objects.get("smaller") == bytes(5 << 20)

@@ -171,6 +171,29 @@ def test_mistakes_get_a_sentence(
     assert job.objects.list() == []
 
 
+@pytest.mark.parametrize(
+    ("prefix", "version", "message"),
+    [
+        ("", 5, "1 to 4096 bytes"),
+        ("T/1", 5, "ends in a digit; end it where the version begins"),
+        ("@file/x/", 5, "reserved for files"),
+        (7, 5, "must be a str or bytes"),
+        ("T/", "5", "use a whole number"),
+        ("T/", 1.5, "use a whole number"),
+        ("T/", 2**64, "the greatest is"),
+        ("T\ud800/", 5, "lone surrogate"),
+    ],
+)
+def test_versions_are_not_dropped_by_mistake(
+    job: holdfast.Job, prefix: object, version: object, message: str
+) -> None:
+    job.objects.put("T/1", b"stays", copies=1)
+    with pytest.raises(errors.BadInput, match=message):
+        job.objects.drop_below(prefix, version)
+    assert job.objects.get("T/1") == b"stays"
+    job.objects.drop("T/1")
+
+
 def test_a_lone_surrogate_is_no_key_and_no_beginning_of_one(job: holdfast.Job) -> None:
     for call in (job.objects.get, job.objects.view, job.objects.stat, job.objects.drop):
         with pytest.raises(errors.BadInput, match="lone surrogate at 1"):
@@ -257,3 +280,47 @@ def test_all_clients_use_the_ring_of_the_session(
         key = f"key-{number}".encode()
         mine, theirs = job._connection.routing.owners, other._connection.routing.owners
         assert mine.of(key, 4) == theirs.of(key, 4)
+
+
+@pytest.mark.parametrize("tier", ["memory", "disk"])
+@pytest.mark.parametrize("size", [0, 1000, 100_000])
+def test_a_header_is_kept_with_its_object(job: holdfast.Job, size: int, tier: str) -> None:
+    data, header = os.urandom(size), os.urandom(1024)
+    job.objects.put("with", data, tier=tier, header=header)
+    job.objects.put("without", data, tier=tier)
+    assert job.objects.get("with") == job.objects.get("without") == data
+    info, plain = job.objects.stat("with"), job.objects.stat("without")
+    assert info.header == header
+    assert plain.header == b""
+    assert info.crc32c == plain.crc32c
+    listed = {one.key: one.header for one in job.objects.list("with")}
+    assert listed == {"with": header, "without": b""}
+    job.objects.put("with", data, tier=tier, header=header)
+    for other in (b"", header[1:], header[:-1] + bytes([header[-1] ^ 1])):
+        with pytest.raises(errors.KeyExists):
+            job.objects.put("with", data, tier=tier, header=other)
+    with pytest.raises(errors.KeyExists):
+        job.objects.put("without", data, tier=tier, header=b"h")
+    assert job.objects.stat("with").header == header
+
+
+def test_a_header_has_a_limit_and_is_bytes(job: holdfast.Job) -> None:
+    with pytest.raises(errors.BadInput, match="the header has 1025 bytes, but at most 1024"):
+        job.objects.put("key", b"", header=bytes(1025))
+    with pytest.raises(errors.BadInput, match="the header must be bytes, not str"):
+        job.objects.put("key", b"", header="text")  # type: ignore[arg-type]
+    (member, *_) = job._connection.routing.live  # who does not go through our API
+    client, address = job._connection.client, job._connection.routing.address(member)
+    with pytest.raises(errors.BadInput, match="at most 1024 bytes, not 1025"):
+        client.put([address], [member.number], b"key", b"", header=bytes(1025))
+    with pytest.raises(errors.NotFound):
+        job.objects.get("key")
+
+
+def test_a_page_of_objects_with_headers_ends_where_the_next_begins(job: holdfast.Job) -> None:
+    keys = [f"long/{number:03}" for number in range(600)]
+    for key in keys:
+        job.objects.put(key, b"", copies=1, header=key.encode() * 120)
+    listing = job.objects.list("long/")
+    assert [one.key for one in listing] == keys
+    assert all(one.header == one.key.encode() * 120 for one in listing)

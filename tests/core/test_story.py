@@ -106,7 +106,7 @@ def test_a_death_its_view_and_what_was_refused_are_told(agents: holdfast.LocalCl
         assert any("refused put 'taken'" in told for told in taken.value.story)
         with pytest.raises(Full) as full:
             job.objects.put("large", bytes(1 << 25), copies=1)
-        assert any("refused put 'large': Full" in told for told in full.value.story)
+        assert any("refused hand 'large': Full" in told for told in full.value.story)
         [told] = map(json.loads, invoke(agents, "events", "taken", "--json").splitlines())
         assert (told["kind"], told["what"]) == ("refused", "put")
         assert told["cause"].startswith("KeyExists: ")

@@ -174,7 +174,7 @@ def scrape(port: int, authorization: str) -> HTTPResponse:
 def test_metrics_are_on_a_port_and_at_the_end_in_a_file(tmp_path: Path) -> None:
     port = free_ports(2)
     settings = {"metrics_port": port, "metrics_file": str(tmp_path / "{node}.prom")}
-    with holdfast.local_cluster(nodes=2, **settings) as cluster:
+    with holdfast.local_cluster(nodes=2, staging=1, **settings) as cluster:
         job = cluster.connect()
         job.objects.put("key", bytes(100_000), copies=2)
         job.objects.get("key")
@@ -195,6 +195,8 @@ def test_metrics_are_on_a_port_and_at_the_end_in_a_file(tmp_path: Path) -> None:
             members = {s: families["holdfast_members"][f'{node},state="{s}"'] for s in STATES}
             assert members == {"alive": 2, "suspect": 0, "lost": 0}
             assert families["holdfast_incarnation"][node] == 0
+            role = ("compute", "staging")[index]
+            assert families["holdfast_role"] == {f'{node},role="{role}"': 1}
             assert families["holdfast_detection_seconds"][node] > 0
         assert not list(tmp_path.iterdir())  # not before the end
     at_the_end = {path.name: parse(path.read_text()) for path in tmp_path.iterdir()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
@@ -10,17 +10,21 @@ from healing import Inside
 from support.patience import wait_for
 
 import holdfast
-from holdfast._core import xxh3_64
-from holdfast.restoration.holdings import BUCKETS, DROPPED_BUCKETS
-from holdfast.restoration.messages import ExchangeDropped
+from holdfast._core import tombstone, xxh3_64
+from holdfast.restoration.holdings import BUCKETS, NOTICE_BUCKETS
+from holdfast.restoration.messages import ExchangeNotices
 
 LONGEST_KEY = 4096
 #: Of 4 KiB each: more than the 16 MiB that a message may have.
 MANY = 4200
 
 
-def keys_of_one_part(parts: int) -> list[str]:
-    """Long keys that are compared together."""
+def as_they_are(key: bytes) -> bytes:
+    return key
+
+
+def keys_of_one_part(parts: int, compared: Callable[[bytes], bytes] = as_they_are) -> list[str]:
+    """Long keys that are compared together, in that form."""
 
     def numbered() -> Iterator[str]:
         number = 0
@@ -28,7 +32,7 @@ def keys_of_one_part(parts: int) -> list[str]:
             yield f"{number:07}".ljust(LONGEST_KEY, "x")
             number += 1
 
-    of_part = (key for key in numbered() if xxh3_64(key.encode()) * parts >> 64 == 1)
+    of_part = (key for key in numbered() if xxh3_64(compared(key.encode())) * parts >> 64 == 1)
     return [next(of_part) for _ in range(MANY)]
 
 
@@ -39,15 +43,15 @@ def two() -> Iterator[holdfast.LocalCluster]:
 
 
 def test_drops_are_heard_of(two: holdfast.LocalCluster) -> None:
-    keys = [key.encode() for key in keys_of_one_part(DROPPED_BUCKETS)]
+    keys = [tombstone(key.encode()) for key in keys_of_one_part(NOTICE_BUCKETS, tombstone)]
     with Inside(two) as inside:
         for some in (keys[: MANY // 2], keys[MANY // 2 :]):
-            heard = msgspec.msgpack.encode(ExchangeDropped([], some))
+            heard = msgspec.msgpack.encode(ExchangeNotices([], some))
             inside.client.call(inside.member(0).socket, "restoring", "ask", heard)
-        wait_for(lambda: inside.status(1).counters["tombstones"] == MANY)
+        wait_for(lambda: inside.status(1).counters["notices"] == MANY)
         two.kill(1)
         two.restart(1)
-        wait_for(lambda: inside.status(1).counters["tombstones"] == MANY)
+        wait_for(lambda: inside.status(1).counters["notices"] == MANY)
 
 
 def test_copies_come_back(two: holdfast.LocalCluster) -> None:

@@ -310,11 +310,44 @@ def test_rule_9_what_was_dropped_stays_dropped(five: holdfast.LocalCluster, insi
             with pytest.raises(errors.KeyExists, match="dropped"):
                 job.objects.put(key, b"again", copies=2)
         five.resume(2)
-        wait_for(lambda: inside.status(2).counters["tombstones"] == len(KEYS))
+        wait_for(lambda: inside.status(2).counters["notices"] == len(KEYS))
         wait_for(lambda: inside.settled([0, 1, 2, 3, 4]))
         assert not any(inside.all_holders(KEYS).values()), absent
         with pytest.raises(errors.NotFound):
             job.objects.drop(KEYS[0])
+
+
+def test_rule_9_versions_below_a_watermark_are_gone_for_ever_and_cost_nothing(
+    five: holdfast.LocalCluster, inside: Inside
+) -> None:
+    with five.connect() as job:
+        for version in range(20):
+            job.objects.put(f"T/{version}/small", b"%d" % version, copies=2)
+            job.objects.put(f"T/{version}/large", b"x" * 100_000, copies=2)
+        job.objects.put("T/notes", b"stays", copies=2)
+        job.objects.drop("T/3/small")
+        five.stop(2)
+        victim = inside.member(2)
+        wait_for(lambda: inside.state(victim, 0) is State.DEAD)
+        job.objects.drop_below("T/", 15)
+        job.objects.drop_below("T/", 7)  # says no more
+        job.objects.drop_below("T/", -3)
+        for version in range(15):
+            with pytest.raises(errors.Dropped):
+                job.objects.get(f"T/{version}/large")
+        with pytest.raises(errors.KeyExists, match="below 15"):
+            job.objects.put("T/14", b"again", copies=2)
+        job.objects.put("T/15", b"new", copies=2)
+        kept = [info.key for info in job.objects.list("T/")]
+        five.resume(2)
+        wait_for(lambda: inside.settled([0, 1, 2, 3, 4]))
+        for node in range(5):
+            wait_for(lambda node=node: inside.status(node).counters["notices"] == 1)
+            assert inside.status(node).counters["notice_bytes"] < 1000
+        above = [f"T/{version}/{size}" for version in range(15, 20) for size in ("large", "small")]
+        assert kept == sorted([*above, "T/15", "T/notes"])
+        wait_for(lambda: [info.key for info in job.objects.list("T/")] == kept)
+        assert job.objects.get("T/notes") == b"stays"
 
 
 def test_rule_10_restoring_waits_when_many_vanish_at_once(

@@ -24,7 +24,7 @@ def settings(**arguments: object) -> config.Config:
 @pytest.fixture
 def hosts(tmp_path: Path) -> Path:
     path = tmp_path / "hosts"
-    path.write_text("# ours\nhost-1 rack=r1\n\nhost-2 role=spare slots=4  # new\n")
+    path.write_text("# ours\nhost-1 rack=r1\n\nhost-2 slots=4  # new\n")
     return path
 
 
@@ -68,7 +68,6 @@ def test_mpiexec_in_a_slurm_job_is_refused() -> None:
         ({"launcher": "hostfile"}, "needs a host file: `--hostfile FILE`"),
         ({"hostfile": "/nowhere/hosts"}, "cannot read the host file /nowhere/hosts: No such file"),
         ({"hostfile": "/dev/null"}, "lists no hosts; write one per line"),
-        ({"role": "idle"}, "'idle' is not a role; use compute, staging or spare"),
     ],
 )
 def test_mistakes(wanted: dict[str, str], message: str) -> None:
@@ -92,15 +91,15 @@ def test_nodes_and_a_host_file_do_not_go_together(hosts: Path) -> None:
 
 
 def test_a_host_file(hosts: Path) -> None:
-    assert hostfile.read(str(hosts)) == {"host-1": {"rack": "r1"}, "host-2": {"role": "spare"}}
+    assert hostfile.read(str(hosts)) == {"host-1": {"rack": "r1"}, "host-2": {}}
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("a\nb\na\n", "line 3: a is listed twice; each host runs one agent"),
-        ("a color=red\n", "line 1: 'color=red' is unknown; after the host, write role=ROLE"),
-        ("a role=idle\n", "line 1: 'idle' is not a role"),
+        ("a color=red\n", "line 1: 'color=red' is unknown; after the host, write rack=NAME"),
+        ("a role=spare\n", "line 1: 'role=spare': roles go by the order of the hosts now; list"),
         ("a/b\n", "line 1: 'a/b' is not a valid node name"),
         ("-oProxyCommand=x\n", "line 1: '-oProxyCommand=x' is not a valid node name"),
         ("-q\n", "line 1: '-q' is not a valid node name"),

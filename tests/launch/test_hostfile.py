@@ -34,7 +34,7 @@ class Hosts:
     def __init__(self, directory: Path, command: str) -> None:
         self.directory = directory
         self.file = directory / "hosts"
-        self.file.write_text("alpha rack=r1\nbeta rack=r2 role=staging\n")
+        self.file.write_text("alpha rack=r1\nbeta rack=r2\n")
         self.up = ["up", "--hostfile", str(self.file), "--set", f"ssh={command}"]
         self.up += ["--set", "listen=127.0.0.1"]
 
@@ -64,7 +64,7 @@ def hosts() -> Iterator[Hosts]:
 
 
 def test_agents_on_hosts_that_share_nothing(hosts: Hosts) -> None:
-    started = json.loads(holdfast(*hosts.up, "--json"))
+    started = json.loads(holdfast(*hosts.up, "--staging", "1", "--json"))
     assert started["found"] == f"2 hosts in {hosts.file}"
     labels = [(m["node"], m.get("rack"), m.get("role", "compute")) for m in started["members"]]
     assert labels == [("alpha", "r1", "compute"), ("beta", "r2", "staging")]
@@ -88,8 +88,7 @@ def _config():  # type: ignore[no-untyped-def]
 
 
 def test_a_spare_serves_programs_and_owns_nothing(hosts: Hosts) -> None:
-    hosts.file.write_text("alpha rack=r1\nbeta rack=r2 role=spare\n")
-    holdfast(*hosts.up)
+    holdfast(*hosts.up, "--spares", "1")
     with connect(node="beta") as job:
         for number in range(20):
             job.objects.put(f"key-{number}", b"bytes", copies=1)
@@ -106,7 +105,7 @@ def test_a_spare_serves_programs_and_owns_nothing(hosts: Hosts) -> None:
 
 def test_a_host_returns_and_another_joins(hosts: Hosts) -> None:
     hosts.file.write_text("alpha\n")
-    holdfast(*hosts.up)
+    holdfast(*hosts.up, "--staging", "1")
     hosts.file.write_text("alpha\nbeta\n")
     assert "started beta." in holdfast("up", "--missing")
     with connect() as job:
@@ -116,6 +115,8 @@ def test_a_host_returns_and_another_joins(hosts: Hosts) -> None:
     left = {entry.inode() for entry in os.scandir(held)}
     assert left
     assert "started alpha." in holdfast("up", "--missing")
+    nodes = json.loads(holdfast("status", "--json"))["nodes"]
+    assert [node["role"] for node in nodes] == ["staging", "compute"], "beta came later"
     # It may have its share again by now, but in files of its own.
     assert not left & {entry.inode() for entry in os.scandir(held)}
     with connect() as job:

@@ -72,12 +72,15 @@ def test_several_ranks_on_one_host_start_one_agent(place: Path) -> None:
     error = run(*mpiexec(place, "--oversubscribe", "-n", "2"), HOLDFAST, "up", "--missing", code=2)
     assert "mpiexec cannot add agents to a session; use `holdfast up --missing --hostfile" in error
     holdfast("down")
+    error = run(*mpiexec(place, "-n", "2"), HOLDFAST, "up", "--spares", "1", code=2)
+    assert error.count("the session has 1 node, and all would be spares, which own nothing") == 1
 
 
 def test_two_hosts(place: Path, two_hosts: list[str]) -> None:
-    started = json.loads(run(*two_hosts, HOLDFAST, "up", "--json"))
+    started = json.loads(run(*two_hosts, HOLDFAST, "up", "--staging", "1", "--json"))
     assert [member["node"] for member in started["members"]] == ["alpha", "beta"]
     assert [member["host"] for member in started["members"]] == ["alpha", "beta"]
+    assert [member.get("role") for member in started["members"]] == [None, "staging"]
     on_alpha = {"TMPDIR": str(place / "alpha")}  # home: the first rank was there
     code = "import holdfast; j = holdfast.connect(); j.objects.put('k', b'x', copies=2); print(j)"
     assert run(sys.executable, "-c", code, **on_alpha) == "<Job through alpha of 2 nodes>\n"

@@ -57,6 +57,11 @@ def states(environment: dict[str, str]) -> dict[str, str]:
     return {node["node"]: node["answer"] for node in status["nodes"]}
 
 
+def roles(environment: dict[str, str]) -> list[str]:
+    status = json.loads(run(environment, HOLDFAST, "status", "--json"))
+    return [node["role"] for node in status["nodes"]]
+
+
 def directory(environment: dict[str, str]) -> Path:
     name = f"slurm-{environment['SLURM_JOB_ID']}"
     return Path(environment["TMPDIR"]) / f"holdfast-{os.getuid()}" / name
@@ -91,7 +96,9 @@ def test_a_job_has_an_agent_on_every_node_and_nothing_when_it_is_down(
 
 
 def test_a_node_dies_and_returns(slurm: Slurm, job: dict[str, str], tmp_path: Path) -> None:
-    run(job, HOLDFAST, "up")
+    run(job, HOLDFAST, "up", "--staging", "2", "--spares", "1")
+    before = roles(job)
+    assert before == ["compute", "staging", "staging", "spare"]
     client(job, "put-and-get")
     slurm.kill("node3")
     slurm.command("scontrol", "update", "nodename=node3", "state=down", "reason=test")
@@ -105,6 +112,7 @@ def test_a_node_dies_and_returns(slurm: Slurm, job: dict[str, str], tmp_path: Pa
     said = run(job, "bash", "-e", "-c", from_page("slurm.md", "bash")[1], cwd=tmp_path)
     assert "started node3." in said
     assert states(job) == dict.fromkeys(slurm.nodes, "up")
+    assert roles(job) == before
     assert sorted(answer["through"] for answer in client(job, "get", "node1")) == slurm.nodes
     run(job, HOLDFAST, "down")
     assert not slurm.command("squeue", "-h", "-s")
@@ -196,6 +204,8 @@ def test_mistakes(slurm: Slurm, job: dict[str, str]) -> None:
     assert "is not in PATH" in run(without, HOLDFAST, "up", code=2)
     step = ["srun", "--ntasks=4", "--kill-on-bad-exit=0"]
     assert "run it once, without srun" in run(job, *step, HOLDFAST, "up", code=2)
+    too_many = ["--staging", "4", "--spares", "1"]
+    assert "the session has 4 nodes, too few for 4" in run(job, HOLDFAST, "up", *too_many, code=2)
     here = run(job, HOLDFAST, "up", "--launcher", "local", "--nodes", "1")
     assert "Found this machine: the launcher 'local' was requested." in here
     run(job, HOLDFAST, "down")

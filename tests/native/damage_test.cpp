@@ -47,6 +47,40 @@ void make_unreadable(StoreDir& place, const std::string& key) {
 
 }  // namespace
 
+TEST_CASE("a header that went bad in memory is served to nobody") {
+    Node node;
+    AgentClient remote(kKey);
+    std::string bytes = random_bytes(1000, 1);
+    auto spoil = [&](const std::string& key) {
+        Store::NewObject wanted{.key = key};
+        wanted.header = ObjectHeader::of("header");
+        REQUIRE(put_as(node.store(), wanted, bytes).ok());
+        const_cast<Object&>(*node.store().find(key)).header.bytes[1] ^= 1;
+        return wanted;
+    };
+    spoil("stat");
+    CHECK(remote.stat(node.tcp, "stat", kDeadline).status().code() == Code::Damaged);
+    CHECK(remote.verify(node.tcp, "stat", kDeadline).status().code() == Code::Damaged);
+    CHECK(remote.stat(node.tcp, "stat", kDeadline).status().message().find("has been dropped") !=
+          std::string::npos);
+    spoil("list");
+    REQUIRE(put(node.store(), "list/sound", bytes).ok());
+    auto page = remote.list(node.tcp, {"list", ""}, kDeadline);
+    REQUIRE(page.ok());
+    CHECK(page->objects.size() == 1);
+    CHECK_FALSE(page->more);
+    CHECK(node.store().absent("list").code() == Code::Damaged);
+    {
+        spoil("scrub");
+        Scrub scrub(node.store(), 1 << 30);
+        CHECK(eventually([&] { return !node.store().find("scrub"); }));
+    }
+    // Nobody is turned away for its sake.
+    auto wanted = spoil("again");
+    CHECK(put_as(node.store(), wanted, bytes).status().code() == Code::Damaged);
+    CHECK(put_as(node.store(), wanted, bytes).ok());
+}
+
 TEST_CASE("a disk that keeps failing is given up with all that is on it") {
     StoreDir place;
     Store& store = *place.store;

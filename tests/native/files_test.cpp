@@ -200,7 +200,7 @@ TEST_CASE("rule 12: a change is seen by who validates or after a refresh, and no
         cache(node, order);
         // The version before is gone for good, wherever else it may lie.
         CHECK(copies_of(node, order.path).size() == 1);
-        CHECK(node.store().dropped_digest().first == static_cast<std::uint64_t>(round + 1));
+        CHECK(node.store().notice_digest().first == static_cast<std::uint64_t>(round + 1));
         CHECK(node.agent().files().counters().changed == static_cast<std::uint64_t>(round + 1));
     }
 }
@@ -218,7 +218,7 @@ TEST_CASE("rule 12: a refresh of what did not change costs no read") {
     node.agent().files().catalog().distrust();
     CHECK(*read(remote, node.tcp, order) == "bytes");
     CHECK(opens.count() == 0);
-    CHECK(node.store().dropped_digest().first == 0);
+    CHECK(node.store().notice_digest().first == 0);
 }
 
 TEST_CASE("rule 12: a node that returns looks before it serves") {

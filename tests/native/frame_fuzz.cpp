@@ -31,12 +31,12 @@ int parse(const std::string& meta) {
 }
 
 int parse_all(const std::string& meta) {
-    return parse<PutMessage>(meta) + parse<GetMessage>(meta) + parse<DropMessage>(meta) +
-           parse<KeyMessage>(meta) + parse<ListMessage>(meta) + parse<CallMessage>(meta) +
-           parse<WaitMessage>(meta) + parse<ProbeMessage>(meta) + parse<ProbeReply>(meta) +
-           parse<ObjectInfo>(meta) + parse<ListReply>(meta) + parse<FileOrder>(meta) +
-           parse<Attributes>(meta) + parse<InvalidateMessage>(meta) + parse<TreeOrder>(meta) +
-           parse<TreeReply>(meta);
+    return parse<PutMessage>(meta) + parse<HandMessage>(meta) + parse<GetMessage>(meta) +
+           parse<DropMessage>(meta) + parse<KeyMessage>(meta) + parse<ListMessage>(meta) +
+           parse<CallMessage>(meta) + parse<WaitMessage>(meta) + parse<ProbeMessage>(meta) +
+           parse<ProbeReply>(meta) + parse<ObjectInfo>(meta) + parse<ListReply>(meta) +
+           parse<FileOrder>(meta) + parse<Attributes>(meta) + parse<InvalidateMessage>(meta) +
+           parse<TreeOrder>(meta) + parse<TreeReply>(meta);
 }
 
 }  // namespace

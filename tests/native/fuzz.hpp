@@ -21,12 +21,14 @@ struct Sample {
 // `owner` is who must own what is put and dropped.
 inline std::vector<Sample> samples(std::uint64_t owner = 1) {
     PutMessage put{"key", Tier::Disk, {owner, ~owner, 7}, {"tcp:127.0.0.1:1", "unix:/nowhere"}};
+    PutMessage alone{"key", Tier::Memory, {owner}, {}, {}, ObjectHeader::of("header"), 3};
     FileOrder order{"/nowhere", "/nowhere/file", Tier::Memory, 2, true, 1 << 20, 0};
     ListReply list;
     list.objects = {{"a", 1, 2, Tier::Memory, false, 1}, {"b", 3, 4, Tier::Disk, true, 2}};
     return {
         {Op::Put, put.encode(), "some bytes"},
         {Op::Put, PutMessage{"key", Tier::Memory, {owner}}.encode(), "some bytes"},
+        {Op::Put, alone.encode(), "some bytes"},
         {Op::Get, GetMessage{"key", 5, 10}.encode(), ""},
         {Op::Stat, KeyMessage{"key"}.encode(), ""},
         {Op::List, ListMessage{"prefix", "after"}.encode(), ""},
@@ -39,7 +41,7 @@ inline std::vector<Sample> samples(std::uint64_t owner = 1) {
         {Op::Probe, ProbeMessage{1, 2, 3, "", "news"}.encode(), ""},
         {Op::Probe, ProbeMessage{1, 0, 3, "tcp:127.0.0.1:1", "news"}.encode(), ""},
         {Op::Probe, ProbeReply{1, 2, "news"}.encode(), ""},
-        {Op::Get, ObjectInfo{"key", 1, 2, Tier::Disk, true, 3}.encode(), ""},
+        {Op::Get, ObjectInfo{"key", 1, 2, Tier::Disk, true, 3, 1, alone.header}.encode(), ""},
         {Op::List, list.encode(), ""},
         {Op::Read, order.encode(), ""},
         {Op::Open, order.encode(), ""},

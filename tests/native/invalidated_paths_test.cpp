@@ -102,13 +102,16 @@ TEST_CASE("other names of a file are out as long as the name that was changed") 
     CHECK_FALSE(invalidated.contains(7));
 }
 
-TEST_CASE("other keys that were dropped say nothing of paths") {
+TEST_CASE("nonsense says nothing of paths, and is not kept") {
     InvalidatedPaths invalidated;
-    for (const std::string& key :
-         {std::string("name"), std::string("@file/a"), file_key("/a", {1, 2, 3, 4}),
-          file_prefix("/a"), file_prefix("/a") + "left",
-          file_prefix("/a") + "gone1234567887654321"})
-        CHECK(invalidated.learn(key).news == InvalidatedPaths::News::Nothing);
+    std::string path = std::string("/a") + '\0';
+    for (const std::string& text :
+         {std::string("name"), std::string("/a"), path, path + "left", path + "left12345678",
+          path + "gone1234567887654321", path + "left1234567887654321x"}) {
+        auto learnt = invalidated.learn(text);
+        CHECK(learnt.news == InvalidatedPaths::News::Nothing);
+        CHECK(learnt.forgotten == std::vector{text});
+    }
     CHECK_FALSE(invalidated.contains("/a"));
 }
 
@@ -121,7 +124,7 @@ TEST_CASE("of an invalidation and a return with one number the former counts, in
     for (auto& keys : {std::vector{gone, back}, std::vector{back, gone}}) {
         InvalidatedPaths both;
         // A return of all that lies above the path.
-        std::string above = file_prefix("/") + back.substr(file_prefix("/b").size());
+        std::string above = "/" + back.substr(std::string("/b").size());
         for (auto& key : keys) both.learn(key == back ? above : key);
         CHECK(both.contains("/a"));
         CHECK_FALSE(both.contains("/b"));
@@ -184,14 +187,14 @@ TEST_CASE("members that forget keys agree with one that keeps all, in whatever o
         auto out = [&](const std::string& path) {
             std::uint64_t invalidated = 0, returned = 0;
             for (auto& key : keys) {
-                std::string of = key.substr(5, key.find('\0') - 5);
+                std::string of = key.substr(0, key.find('\0'));
                 if (path != of && !path.starts_with(of + "/")) continue;
                 std::uint64_t number = 0;
                 for (int i = 7; i >= 0; --i)
-                    number = number << 8 |
-                             static_cast<unsigned char>(
-                                 key[file_prefix(of).size() + 4 + static_cast<std::size_t>(i)]);
-                auto& most = key[file_prefix(of).size()] == 'l' ? invalidated : returned;
+                    number =
+                        number << 8 | static_cast<unsigned char>(
+                                          key[of.size() + 1 + 4 + static_cast<std::size_t>(i)]);
+                auto& most = key[of.size() + 1] == 'l' ? invalidated : returned;
                 most = std::max(most, number);
             }
             return invalidated != 0 && invalidated >= returned;
@@ -231,17 +234,17 @@ TEST_CASE("any number of temporary files costs a directory no more than its own 
         std::filesystem::remove(path);
     };
     for (std::size_t i = 0; i < InvalidatedPaths::kMostWithin; ++i) make_and_remove(i);
-    CHECK(node.store().dropped_digest().first == InvalidatedPaths::kMostWithin);
+    CHECK(node.store().notice_digest().first == InvalidatedPaths::kMostWithin);
     CHECK_FALSE(files.invalidated().contains(root / "d"));
     for (std::size_t i = 0; i < 100; ++i) make_and_remove(InvalidatedPaths::kMostWithin + i);
     CHECK(files.invalidated().contains(root / "d"));
     CHECK_FALSE(files.invalidated().contains(root.path()));
-    CHECK(node.store().dropped_digest().first == 1);
+    CHECK(node.store().notice_digest().first == 1);
     // Others may have heard nothing of it yet: they are told each time.
     CHECK(files.invalidate(root / "d/again").size() == 1);
     files.refresh({root.path()}, 1);
     CHECK_FALSE(files.invalidated().contains(root / "d"));
-    CHECK(node.store().dropped_digest().first == 2);  // the return, and the refresh
+    CHECK(node.store().notice_digest().first == 2);  // the return, and the refresh
 }
 
 TEST_CASE("a file with other names is out by its inode, also where its directory is out") {
@@ -312,15 +315,14 @@ TEST_CASE("a change that its maker did not know to be after a refresh is heard a
         CHECK(remote.client().ask(other.local, question, kDeadline).ok());
         for (Files* one : {&files, &others}) CHECK(one->invalidated().contains(order.path));
         // Nor does the refresh undo it when the other hears of it.
-        std::vector<std::uint32_t> all(DroppedKeys::kBuckets);
-        std::iota(all.begin(), all.end(), 0u);
-        other.store().bury(node.store().dropped_in(all));
+        for (auto& encoded : all_notices(node.store()))
+            other.store().learn({*Notice::decode(encoded)});
         CHECK(others.invalidated().contains(order.path));
     }
     SUBCASE("when it could not be told, and is heard of later") {
-        auto keys = others.invalidate(order.path);
+        auto notices = others.invalidate(order.path);
         write_file(order.path, "second");
-        node.store().bury(keys);
+        files.learn(notices);
     }
     write_file(order.path, "second");
     auto got = read(remote, node.tcp, order);

@@ -26,13 +26,13 @@ void check_exact(const Message& message) {
 
 TEST_CASE("every message is read back, whole or not at all") {
     check_exact(GetMessage{"key", 7, 9, 11});
-    check_exact(DropMessage{"key", {1, 2, ~std::uint64_t{0}}});
+    check_exact(DropMessage{"key", {1, 2, ~std::uint64_t{0}}, 3, {3}});
     check_exact(KeyMessage{std::string("k\0\xff", 3), 5});
     check_exact(ListMessage{"prefix", "after"});
     check_exact(CallMessage{"service", "method"});
     check_exact(ProbeMessage{1, 2, 3, "tcp:1.2.3.4:5", std::string("n\0", 2)});
     check_exact(ProbeReply{1, 2, "news"});
-    check_exact(ObjectInfo{"key", 1, 2, Tier::Disk, true, 3});
+    check_exact(ObjectInfo{"key", 1, 2, Tier::Disk, true, 3, 1, ObjectHeader::of("header")});
     check_exact(FileOrder{"/root", "/root/a", Tier::Disk, 2, true, 5, 6, OnFailure::Abort});
     check_exact(PartReply{{.size = 9}, {4, 5}});
     check_exact(InvalidateMessage{"/root/a", ""});
@@ -101,9 +101,86 @@ TEST_CASE("a put lists its owners, up to the limit, and never more addresses tha
     CHECK(refused() == Code::BadInput);
     message.owners = {1, 2, 1};
     CHECK(refused() == Code::BadInput);
+    message = {"key", Tier::Disk, {5, 6, 7}, {"unix:/a", "unix:/b"}, {9, 8}};
+    decoded = PutMessage::decode(message.encode());
+    REQUIRE(decoded.ok());
+    CHECK(decoded->without == message.without);
+    CHECK(decoded->onward == message.onward);
+    message.without = {9, 9};
+    CHECK(refused() == Code::BadInput);
+    message.without.assign(kMaxCopies + 1, 0);
+    CHECK(refused() == Code::BadInput);
     std::string cut = PutMessage{"key", Tier::Disk, {5, 6, 7}}.encode();
-    cut.resize(cut.size() - 8);
+    cut.resize(cut.size() - 16);  // without, copies, header, and of the last owner half
     CHECK(PutMessage::decode(cut).status().code() == Code::Damaged);
+}
+
+TEST_CASE("files to be handed, and the checksums of what was written, are read back") {
+    HandMessage hand{Tier::Disk, {{"one", 65'536}, {"two", 1 << 20, ObjectHeader::of("head")}}};
+    auto handed = HandMessage::decode(hand.encode());
+    REQUIRE(handed.ok());
+    CHECK(handed->tier == Tier::Disk);
+    REQUIRE(handed->files.size() == 2);
+    CHECK(handed->files[1].key == "two");
+    CHECK(handed->files[1].size == 1 << 20);
+    CHECK(handed->files[1].header.bytes == "head");
+    hand.files[1].header.crc ^= 1;
+    CHECK(HandMessage::decode(hand.encode()).status().code() == Code::Damaged);
+    hand.files[1].header = {};
+    hand.files[1].size = HandMessage::kLargest + 1;
+    CHECK(HandMessage::decode(hand.encode()).status().code() == Code::BadInput);
+    CHECK(*decode_checksums(encode_checksums({1, 0xffffffff})) ==
+          std::vector<std::uint32_t>{1, 0xffffffff});
+    CHECK(decode_checksums("12345").status().code() == Code::Damaged);
+}
+
+TEST_CASE("a put may want more copies than it has owners, up to the limit") {
+    PutMessage message{.key = "key", .owners = {5, 6}, .up_to = 3};
+    CHECK(PutMessage::decode(message.encode())->copies() == 3);
+    CHECK(PutMessage::decode(message.encode())->least() == 1);
+    CHECK(PutMessage{.key = "key", .owners = {5, 6}}.least() == 2);
+    DropMessage drop{"key", {5, 6}};
+    for (auto copies : std::initializer_list<std::uint16_t>{0, 2, 16}) {
+        message.up_to = drop.copies = copies;
+        CHECK(PutMessage::decode(message.encode()).ok());
+        CHECK(DropMessage::decode(drop.encode())->copies == copies);
+    }
+    for (auto copies : std::initializer_list<std::uint16_t>{1, 17, 0xffff}) {
+        message.up_to = drop.copies = copies;
+        CHECK(PutMessage::decode(message.encode()).status().code() == Code::BadInput);
+        CHECK(DropMessage::decode(drop.encode()).status().code() == Code::BadInput);
+    }
+}
+
+TEST_CASE("a header travels whole, up to its limit, and is refused if it has changed") {
+    std::string longest(kMaxHeader, '\0');
+    for (const std::string& bytes : {std::string(), std::string("h\0\xff", 3), longest}) {
+        PutMessage put{.key = "key", .owners = {5, 6}, .onward = {"unix:/b"}};
+        put.header = ObjectHeader::of(bytes);
+        auto decoded = PutMessage::decode(put.encode());
+        REQUIRE(decoded.ok());
+        CHECK(decoded->header.bytes == bytes);
+        CHECK(decoded->onward == put.onward);
+        ObjectInfo info{.key = "key", .header = put.header};
+        CHECK(ObjectInfo::decode(info.encode())->header.bytes == bytes);
+        CHECK(ListReply::decode(ListReply{{info, info}}.encode())->objects[1].header.bytes ==
+              bytes);
+    }
+    auto codes = [](const ObjectHeader& header) {
+        ObjectInfo info{.key = "key", .header = header};
+        return std::array{
+            PutMessage::decode(PutMessage{.key = "key", .owners = {5}, .header = header}.encode())
+                .status()
+                .code(),
+            ObjectInfo::decode(info.encode()).status().code(),
+            ListReply::decode(ListReply{{info}}.encode()).status().code()};
+    };
+    for (Code code : codes(ObjectHeader::of(longest + "x"))) CHECK(code == Code::BadInput);
+    for (ObjectHeader changed : {ObjectHeader{"header", 7}, ObjectHeader{"", 7}})
+        for (Code code : codes(changed)) CHECK(code == Code::Damaged);
+    ObjectHeader flipped = ObjectHeader::of("header");
+    flipped.bytes[3] ^= 1;
+    for (Code code : codes(flipped)) CHECK(code == Code::Damaged);
 }
 
 TEST_CASE("a list of objects is read back") {

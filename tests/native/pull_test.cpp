@@ -24,6 +24,32 @@ TEST_CASE("a pull makes an equal copy") {
     }
 }
 
+TEST_CASE("a pull brings the header, or nothing if that went bad") {
+    Node a, b;
+    for (std::size_t size : {std::size_t{1000}, std::size_t{200'000}}) {
+        std::string key = std::to_string(size), bytes = random_bytes(size, size);
+        Store::NewObject wanted{.key = key, .copies = 3, .least = 1};
+        wanted.header = ObjectHeader::of("header");
+        REQUIRE(put_as(a.store(), wanted, bytes).ok());
+        auto pulled = b.pull({key, a.tcp, Tier::Memory});
+        REQUIRE(pulled.ok());
+        CHECK((*pulled)->header.bytes == "header");
+        CHECK((*pulled)->copies == 3);
+        CHECK((*pulled)->least == 1);
+        CHECK(b.pull({key, a.tcp, Tier::Memory}).ok());
+        // The same bytes with another header are something else.
+        Node c, d;
+        wanted.header = ObjectHeader::of("other");
+        REQUIRE(put_as(c.store(), wanted, bytes).ok());
+        CHECK(c.pull({key, a.tcp, Tier::Memory}).status().code() == Code::KeyExists);
+        // A bit in memory flips.
+        const_cast<Object&>(*a.store().find(key)).header.bytes[1] ^= 1;
+        CHECK(d.pull({key, a.tcp, Tier::Memory}).status().code() == Code::Damaged);
+        CHECK(d.store().find(key) == nullptr);
+        CHECK(a.store().absent(key).code() == Code::Damaged);  // it looked again
+    }
+}
+
 TEST_CASE("a pull where other bytes have the key is refused") {
     Node a, b;
     AgentClient remote(kKey);

@@ -139,8 +139,20 @@ Fd passed_while_distrusted(Agent& agent, Part& part, std::string meta) {
     handled = part.handle(request);  // whoever asks now waits for that look
     REQUIRE(std::get_if<Blocking>(&handled));
     CHECK(std::get<Blocking>(handled).lane != lane::kDisk);
-    return std::move(answer.descriptor);
+    return std::move(answer.descriptors.at(0));
 }
 
 }  // namespace test
+inline std::vector<Notice> tombstones(const std::vector<std::string>& keys) {
+    std::vector<Notice> notices;
+    for (auto& key : keys) notices.push_back({Topic::Tombstone, key});
+    return notices;
+}
+
+inline std::vector<std::string> all_notices(Store& store) {
+    std::vector<std::uint32_t> all;
+    for (std::uint32_t i = 0; i < Notices::kBuckets; ++i) all.push_back(i);
+    return store.notices_in(all);
+}
+
 }  // namespace holdfast

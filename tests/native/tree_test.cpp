@@ -1,9 +1,12 @@
 // Broadcast down a tree, between agents in this process: what the tests with real agents cannot
 // show as closely.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <future>
+#include <optional>
 #include <thread>
 
 #include "files/listing.hpp"
@@ -223,6 +226,37 @@ TEST_CASE("a dead head is replaced by the next owner, which reads once for all")
     CHECK(failures >= 1);
 }
 
+TEST_CASE("a node that stands in for a head waits for a copy that is just coming to it") {
+    Cluster cluster({"", ""});
+    Node& node = *cluster.nodes[0];
+    std::string bytes = random_bytes(100'000, 6);
+    for (bool arrives : {true, false}) {
+        std::string path = cluster.file(arrives ? "arrives" : "breaks off", bytes);
+        struct stat info{};
+        REQUIRE(::stat(path.c_str(), &info) == 0);
+        std::string key = file_key(path, Attributes::of(info).identity());
+        auto order = cluster.order(path);
+        order.hops = 0;
+        order.stands_in = true;
+        auto opened = Intake::open(node.store(), key, bytes.size(), Tier::Memory, true);
+        REQUIRE(opened.ok());
+        std::optional<Intake> coming(std::move(*opened));
+        auto asked = std::async(std::launch::async, [&] { return cluster.ask(node, order); });
+        CHECK(asked.wait_for(100ms) == std::future_status::timeout);
+        if (arrives) {
+            REQUIRE(coming->append(bytes.data(), bytes.size()).ok());
+            REQUIRE(std::move(*coming).finish({}).ok());
+        } else {
+            coming.reset();
+        }
+        auto got = asked.get();
+        REQUIRE(got.ok());
+        CHECK(*got == bytes);
+        // What did not arrive was read here instead.
+        CHECK(node.agent().tree().head().counters().files == (arrives ? 0 : 1));
+    }
+}
+
 TEST_CASE("a damaged copy of a node above is not passed on") {
     Cluster cluster({"", "", "", ""});
     std::string bytes = random_bytes(50'000, 4), path = cluster.file("file", bytes);
@@ -257,7 +291,7 @@ TEST_CASE("a directory of 100,000 entries is listed once for all") {
     CHECK(cluster.sum([](Tree& tree) { return tree.head().counters().listings.load(); }) == 1);
 }
 
-TEST_CASE("a refresh is learnt of as a dropped key, and by whom was told only once") {
+TEST_CASE("a refresh is learnt of as a notice, and by whom was told only once") {
     Cluster cluster({""});
     Files& files = cluster.nodes[0]->agent().files();
     Store& store = cluster.nodes[0]->agent().store();
@@ -267,15 +301,16 @@ TEST_CASE("a refresh is learnt of as a dropped key, and by whom was told only on
     auto known = [&] { return files.tree_catalog().find(path).has_value(); };
     REQUIRE(*cluster.ask(*cluster.nodes[0], cluster.order(path)) == "old");
     REQUIRE(known());
-    store.bury({RefreshKey{"/elsewhere", 5}.encode()});
+    store.learn({{Topic::Refresh, RefreshNotice{"/elsewhere", 5}.encode()}});
     CHECK_FALSE(known());
     CHECK(learnt == std::vector<std::string>{"/elsewhere"});
     REQUIRE(*cluster.ask(*cluster.nodes[0], cluster.order(path)) == "old");
     // Told of it: what it does not concern is still believed, also when it comes once more.
     files.refresh({"/a/b/c", "/a/b", "/a/d/e"}, 6);
     CHECK(known());
-    CHECK(store.bury({RefreshKey{"/a", 6}.encode()}) == 0);
+    CHECK(store.learn({{Topic::Refresh, RefreshNotice{"/a", 6}.encode()}}) == 0);
     CHECK(learnt.size() == 1);
-    CHECK_FALSE(RefreshKey::decode(file_key("/a", {1, 2, 3, 4})));
-    CHECK_FALSE(RefreshKey::decode(InvalidatedPaths().invalidation("/a", 7)));
+    CHECK_FALSE(RefreshNotice::decode("12345678"));  // of nothing
+    CHECK(store.learn({{Topic::Refresh, "1"}}) == 1);
+    CHECK(store.notice_digest().first == 2);  // nor is it kept
 }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from holdfast.errors import Full
+from holdfast.membership.key_spaces import KeySpace
 from holdfast.membership.owners import Owners
 from holdfast.membership.view import Entry, Member, State, View
 from holdfast.restoration.events import (
@@ -16,8 +17,8 @@ from holdfast.restoration.events import (
     Instruction,
     MergeInstruction,
     PulledEvent,
-    PullInstruction,
     RepliedEvent,
+    RestoreInstruction,
     TickEvent,
     ViewEvent,
 )
@@ -47,9 +48,16 @@ class One:
 class Some:
     """Members n0, n1, ... that all see one another alive at first."""
 
-    def __init__(self, nodes: int, rate: float = 1e12, partition_wait: float = 5.0) -> None:
+    def __init__(
+        self,
+        nodes: int,
+        rate: float = 1e12,
+        partition_wait: float = 5.0,
+        key_spaces: Sequence[KeySpace] = (),
+    ) -> None:
         self.rng = random.Random(nodes)
         self.now = 100.0
+        self.key_spaces = key_spaces
         self.members = {f"n{i}": One(f"n{i}", 1000 + i, rate, partition_wait) for i in range(nodes)}
         self.by_number = {one.member.number: one for one in self.members.values()}
         self.dead: set[str] = set()
@@ -74,7 +82,7 @@ class Some:
             ]
             view = View(entries)
             one = self.members[name]
-            one.owners = Owners(view, 20)
+            one.owners = Owners(view, 20, self.key_spaces)
             one.store.place(one.owners)
             self.step(one, ViewEvent(one.owners, view.live(), view.lost()))
 
@@ -85,10 +93,19 @@ class Some:
         self.see(left, left)
 
     def put(
-        self, name: str, key: bytes, content: bytes = b"", size: int = 10, copies: int = 2
+        self,
+        name: str,
+        key: bytes,
+        content: bytes = b"",
+        size: int = 10,
+        copies: int = 2,
+        header: bytes = b"",
+        least: int | None = None,
     ) -> None:
         """Store an object at one member."""
-        self.members[name].store.create(key, content, size, 0, copies).commit(content)
+        store = self.members[name].store
+        writer = store.create(key, content, size, 0, copies, header=header, least=least)
+        writer.commit(content)
 
     def put_at_owners(self, key: bytes, size: int = 10, copies: int = 2) -> list[str]:
         owners = self.owners(key, copies)
@@ -149,15 +166,23 @@ class Some:
         else:
             self.step(one, self._pull(one, instruction))
 
-    def _pull(self, one: One, pull: PullInstruction) -> Event:
+    def _pull(self, one: One, pull: RestoreInstruction) -> Event:
         key = pull.held.key
         source = self.by_number[pull.source.number].store.objects.get(key)
-        if source is None or not self._reaches(one, pull.source) or key in one.store.dropped:
+        if source is None or not self._reaches(one, pull.source) or one.store.was_dropped(key):
             return FailedEvent(pull.ticket)
         self.pulls.append((one.member.node, key))
         held: Held = source.held
         try:
-            writer = one.store.create(key, source.content, held.size, held.tier, held.copies)
+            writer = one.store.create(
+                key,
+                source.content,
+                held.size,
+                held.tier,
+                held.copies,
+                header=source.header,
+                least=held.least,
+            )
         except Full:
             return FailedEvent(pull.ticket)
         writer.commit(source.content)

@@ -16,6 +16,7 @@ from holdfast.restoration.node_machine import (
     NewsInstruction,
     NodeMachine,
     PlacedInstruction,
+    SuspectsInstruction,
 )
 from holdfast.simulation.store import Store
 
@@ -103,6 +104,24 @@ def test_what_changes_no_owner_places_nothing() -> None:
     assert node.store.calls == []
     [told] = of(NewsInstruction, out)
     assert [entry.state for entry in told.news if entry.member.number == 2] == [State.SUSPECT]
+
+
+def test_suspects_are_told_whenever_they_change() -> None:
+    node = Node(2, 3)
+    assert not of(SuspectsInstruction, node.began)
+
+    def told(event: Any, now: float = 1.0) -> list[set[int]]:
+        return [set(one.numbers) for one in of(SuspectsInstruction, node.step(event, now))]
+
+    assert told(membership.DoubtEvent(2)) == [{2}]
+    assert told(membership.DoubtEvent(2)) == []
+    assert told(membership.DoubtEvent(3)) == [{2, 3}]
+    assert told(membership.HeardEvent([Entry(member(2), 1, State.ALIVE)], 0, 3)) == [{3}]
+    changes = [told(membership.TickEvent(), 1.0 + period) for period in range(8)]
+    assert [set()] in changes  # nobody refuted it: dead
+    assert node.machine.owners is not None
+    assert sorted(node.machine.owners.members) == [1, 2]
+    assert told(membership.HeardEvent([Entry(member(3), 1, State.SUSPECT)], 0, 2)) == [{3}]
 
 
 def test_a_death_of_one_never_seen_alive_is_placed_too() -> None:

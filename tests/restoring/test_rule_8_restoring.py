@@ -123,6 +123,69 @@ def test_more_copies_that_one_owner_knows_of_are_wanted_by_all() -> None:
     assert len({surveys[a][numbers[b]] for a in owners for b in owners if a != b}) == 1
 
 
+def test_what_fewer_nodes_would_do_for_gets_the_rest_when_nodes_come() -> None:
+    some = Some(5)
+    some.see(["n0", "n1"])
+    for name in ("n0", "n1"):
+        some.put(name, b"few", copies=4, least=1)
+    some.put("n0", b"strict", copies=3)
+    some.tick(10)
+    assert some.holders(b"few") == {"n0", "n1"}
+    statuses = [some.members[name].restorer.status(some.now) for name in ("n0", "n1")]
+    assert sum(status.under_replicated for status in statuses) == 1  # the strict one
+    for live in (["n0", "n1", "n2"], list(some.members)):
+        some.see(live)
+        lacking = sum(some.members[name].restorer.missing for name in live)
+        some.settle()
+        assert lacking or sum(some.members[name].restorer.restored[0] for name in live)
+        some.tick(20)
+        assert some.holders(b"few") == set(some.owners(b"few", 4)[: len(live)])
+        assert not any(
+            one.restorer.status(some.now).under_replicated for one in some.members.values()
+        )
+        assert {
+            some.members[name].store.objects[b"few"].held.least
+            for name in live
+            if name in some.holders(b"few")
+        } == {1}
+
+
+@pytest.mark.parametrize("copies", [3, 4])
+@pytest.mark.parametrize("least", [1, 3])
+def test_owners_agree_for_how_many_nodes_are_too_few(copies: int, least: int) -> None:
+    """The same bytes were put on both sides of a cut, and fewer nodes would do for one writer."""
+    some = Some(5)
+    owners = some.owners(b"key", copies)
+    some.see(owners[:2])
+    some.put(owners[0], b"key", copies=3, least=1)
+    some.put(owners[1], b"key", copies=copies, least=least)
+    some.tick(10)
+    assert sum(some.members[name].store.short() for name in owners[:2]) == (least > 2)
+    for name in owners[:2]:
+        assert some.members[name].store.objects[b"key"].held.copies == copies
+    some.see(some.members)
+    some.tick(20)
+    assert some.holders(b"key") == set(owners)
+    for name in owners:
+        held = some.members[name].store.objects[b"key"].held
+        assert (held.copies, held.least) == (copies, least)
+
+
+def test_of_versions_that_differ_in_their_headers_one_wins() -> None:
+    some = Some(4)
+    first, second = some.owners(b"key")
+    loser, winner = sorted([b"one", b"two"], key=lambda header: crc32c(b"same" + header))
+    some.put(first, b"key", b"same", header=loser)
+    some.put(second, b"key", b"same", header=winner)
+    some.tick(30)
+    for name in (first, second):
+        assert some.members[name].store.objects[b"key"].header == winner
+    aside = b"holdfast.conflict/10-%08x/key" % crc32c(b"same" + loser)
+    assert some.holders(aside) == set(some.owners(aside))
+    for name in some.owners(aside):
+        assert some.members[name].store.objects[aside].header == loser
+
+
 def test_a_stray_that_wants_more_copies_tells_the_owners() -> None:
     some = Some(6)
     owners = some.owners(b"more", 3)

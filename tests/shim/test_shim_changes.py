@@ -145,7 +145,7 @@ def known(cluster: holdfast.LocalCluster, node: str) -> int:
     contacts = Contacts(cluster.directory, 5.0)
     try:
         [one] = [one for one in survey(contacts).nodes if one.node == node]
-        return one.counters.get("tombstones", -1)
+        return one.counters.get("notices", -1)
     finally:
         contacts.client.close()
 

@@ -17,8 +17,18 @@ from holdfast.errors import (
     StaleView,
     Unavailable,
 )
-from holdfast.membership.view import Entry, Member, State, View
-from holdfast.objects.steps import Doubt, Drop, Look, ObjectSteps, Refresh, Step, Steps
+from holdfast.membership.view import SPARE, Entry, Member, State, View
+from holdfast.objects.steps import (
+    Doubt,
+    Drop,
+    Look,
+    Merge,
+    ObjectSteps,
+    Put,
+    Refresh,
+    Step,
+    Steps,
+)
 
 KEY = b"key"
 
@@ -246,3 +256,40 @@ def test_a_connection_that_broke_is_no_reason_to_doubt_who_answers_the_next_time
     assert driven.drive(driven.client.find(KEY), answer) == "found"
     assert driven.looked() == [first.node, first.node, second.node]
     assert not any(isinstance(step, Doubt) for step in driven.done)
+
+
+def test_a_put_for_which_fewer_nodes_will_do_takes_all_that_live() -> None:
+    driven = Driven(entries(2))
+    driven.drive(driven.client.put(KEY, 3, or_fewer=True), lambda _: None)
+    (put,) = (step for step in driven.done if isinstance(step, Put))
+    assert put.owners == [member.number for member in driven.routing.owners.of(KEY, 3)]
+    assert (len(put.owners), put.up_to) == (2, 3)
+    with pytest.raises(NotEnoughNodes, match="3 copies need as many nodes, but only 2 of 2"):
+        driven.drive(driven.client.put(KEY, 3), lambda _: False)
+    spares = Driven([Entry(member(0, role=SPARE), 0, State.ALIVE)])
+    with pytest.raises(NotEnoughNodes, match="1 copies need as many nodes, but only 0"):
+        spares.drive(spares.client.put(KEY, 3, or_fewer=True), lambda _: False)
+
+
+def test_a_put_for_which_fewer_nodes_will_do_takes_those_it_is_told_of() -> None:
+    """Who is refused for its short list merges views and comes with the whole one."""
+    driven = Driven(entries(1))
+
+    def answer(step: Step) -> object:
+        if isinstance(step, Put) and len(step.owners) < 3:
+            error = StaleView("other owners")
+            error.at = "a0"
+            raise error
+        if isinstance(step, Merge):
+            return driven.routing.merge(entries(3))
+        return False
+
+    driven.drive(driven.client.put(KEY, 3, or_fewer=True), answer)
+    assert [len(step.owners) for step in driven.done if isinstance(step, Put)] == [1, 3]
+
+
+def test_a_drop_says_how_many_copies_were_wanted() -> None:
+    driven = Driven(entries(2))
+    driven.drive(driven.client.drop(KEY, 3), lambda _: False)
+    drops = [step for step in driven.done if isinstance(step, Drop)]
+    assert [(len(drop.owners), drop.copies) for drop in drops] == [(2, 3), (2, 3)]

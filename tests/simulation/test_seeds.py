@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,6 +16,10 @@ from holdfast.simulation.planted import PLANTED
 from holdfast.simulation.run import run
 from holdfast.simulation.scenario import Scenario, draw
 
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+#: Half of all objects lie in groups of three.
+TRIO = ("--key-space", "support.trio:TRIO")
+
 
 def simulate(*options: str, hash_seed: str = "0") -> subprocess.Popen[str]:
     return subprocess.Popen(
@@ -22,7 +27,7 @@ def simulate(*options: str, hash_seed: str = "0") -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        env={**ENVIRONMENT, "PYTHONHASHSEED": hash_seed},
     )
 
 
@@ -48,6 +53,14 @@ def keep_their_promises(runs: Sequence[Sequence[str]]) -> list[str]:
 def test_many_seeds(count: int) -> None:
     half = str(count // 2)
     keep_their_promises([("--seed", first, "--seeds", half) for first in ("0", half)])
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("count", [100, pytest.param(250, marks=pytest.mark.soak)])
+def test_seeds_with_a_second_key_space(count: int) -> None:
+    half = str(count // 2)
+    keep_their_promises([("--seed", first, "--seeds", half, *TRIO) for first in ("0", half)])
+    keep_their_promises([("--seed", str(count), "--seeds", "2", "--nodes", "16", *TRIO)])
 
 
 def test_a_few_seeds_of_larger_clusters() -> None:
@@ -87,25 +100,37 @@ BREAKS = {
     "no-ghosts": "files come to rest",
     "denies-losses": "finding",
     "first-writer-decides": "one number of copies",
+    "same-header": "written once",
+    "fewer-for-ever": "copies",
     "unequal-copies": "one number of copies",
     "no-restoring": "exactly r copies",
+    "no-tables": "equal placement",
+    "no-delay": "delay",
     "chatter": "messages",
 }
 
 
 #: Both sides of a cut seldom put other bytes under one key.
 FROM = {"lost-loser": 80, "two-winners": 80}
+#: What these do wrong concerns other keys than those of the ring.
+WITH = {"no-tables": TRIO, "no-delay": TRIO}
 
 
 @pytest.mark.parametrize("bug", PLANTED)
 def test_planted_bugs_are_found(bug: str) -> None:
-    process = simulate("--seed", str(FROM.get(bug, 0)), "--seeds", "250", "--plant", bug)
+    process = simulate(
+        "--seed", str(FROM.get(bug, 0)), "--seeds", "250", "--plant", bug, *WITH.get(bug, ())
+    )
     printed, _ = process.communicate(timeout=100)
     assert process.returncode == 1, f"{bug} was not found: {printed}"
     broken, replay = printed.splitlines()[-2:]
     assert broken.startswith(f"broken: {BREAKS[bug]}: ")
     again = subprocess.run(
-        [sys.executable, *replay.split()[1:]], capture_output=True, text=True, timeout=100
+        [sys.executable, *replay.split()[1:]],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env=ENVIRONMENT,
     )
     assert again.returncode == 1
     assert again.stdout == printed
@@ -132,3 +157,7 @@ def test_bad_options_are_refused_in_a_sentence() -> None:
     assert process.returncode == 2
     assert "at least 3 nodes" in printed
     assert "Traceback" not in printed
+    process = simulate("--key-space", "support.trio:NONE")
+    printed, _ = process.communicate(timeout=100)
+    assert process.returncode == 2
+    assert "cannot find the key space 'support.trio:NONE'" in printed

@@ -15,7 +15,10 @@ from holdfast import _core, errors
 
 _HEADER = struct.Struct("<4sBBHHHIQQIIII")
 _REPLY, _DESCRIPTOR = 1, 4
-_TREE = 16
+_TREE, _HAND, _SEAL = 16, 19, 20
+_CHUNK = 64 << 10
+#: A text of no bytes, and its checksum.
+_NO_HEADER = bytes(8)
 _MOST_HOPS = 16
 _ATTRIBUTES = struct.Struct("<3I8Q")
 #: By number, from 1.
@@ -73,38 +76,84 @@ def tree(
     return descriptor, _ATTRIBUTES.unpack(answer)
 
 
+class Handed:
+    """A file that an agent handed to this process, and the connection that it is bound to."""
+
+    def __init__(self, address: str, key: bytes, size: int, deadline: float = 60.0) -> None:
+        self._key, self._deadline = key, deadline
+        self._connection = _connected(address, deadline)
+        meta = b"\0" + _text(key) + struct.pack("<Q", size) + _NO_HEADER
+        answer, descriptors = _exchange(self._connection, _HAND, meta, deadline)
+        assert (answer, len(descriptors)) == (b"\1", 1)
+        self.descriptor = descriptors[0]
+
+    def ask_to_seal(self, owner: int, data: bytes) -> None:
+        """Ask to make it an object with one copy, whose bytes have these checksums."""
+        chunks = (data[at : at + _CHUNK] for at in range(0, len(data), _CHUNK))
+        sums = b"".join(struct.pack("<I", _core.crc32c(chunk)) for chunk in chunks)
+        meta = _text(self._key) + struct.pack("<BHQHH", 0, 1, owner, 0, 0) + _NO_HEADER
+        self._connection.sendall(_frame(_SEAL, meta, self._deadline, sums))
+
+    def sealed(self) -> None:
+        """Wait for the answer."""
+        _answer(self._connection, _SEAL)
+
+
 def _text(text: bytes) -> bytes:
     return len(text).to_bytes(4, "little") + text
 
 
-def _frame(operation: int, meta: bytes, deadline: float) -> bytes:
-    fields = (b"HLDF", 1, operation, _DESCRIPTOR, 0, 0, len(meta), 7, 0, 0, int(deadline * 1000))
+def _frame(operation: int, meta: bytes, deadline: float, body: bytes = b"") -> bytes:
+    crc, milliseconds = _core.crc32c(body), int(deadline * 1000)
+    flags = 0 if body else _DESCRIPTOR
+    fields = (b"HLDF", 1, operation, flags, 0, 0, len(meta), 7, len(body), crc, milliseconds)
     head = _HEADER.pack(*fields, 0, 0)[:40]
-    return head + struct.pack("<II", _core.crc32c(meta, _core.crc32c(head)), 0) + meta
+    return head + struct.pack("<II", _core.crc32c(meta, _core.crc32c(head)), 0) + meta + body
 
 
 def _ask(address: str, operation: int, meta: bytes, deadline: float) -> tuple[bytes, int]:
-    descriptors = array.array("i")
-    with socket.socket(socket.AF_UNIX) as connection:
+    try:
+        with _connected(address, deadline) as connection:
+            answer, descriptors = _exchange(connection, operation, meta, deadline)
+    except TimeoutError as error:
+        raise errors.DeadlineMissed(f"{address} is silent") from error
+    except OSError as error:
+        raise errors.Unavailable(f"{address} is gone: {error}") from error
+    (descriptor,) = descriptors
+    return answer, descriptor
+
+
+def _connected(address: str, deadline: float) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    try:
         connection.settimeout(deadline)
-        try:
-            connection.connect(address.removeprefix("unix:"))
-            connection.sendall(_frame(operation, meta, deadline))
-            head = _receive(connection, _HEADER.size, descriptors)
-            _, _, replied, flags, status, _, size, request, *_ = _HEADER.unpack(head)
-            answer = _receive(connection, size, descriptors)
-        except TimeoutError as error:
-            raise errors.DeadlineMissed(f"{address} is silent") from error
-        except OSError as error:
-            raise errors.Unavailable(f"{address} is gone: {error}") from error
+        connection.connect(address.removeprefix("unix:"))
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def _exchange(
+    connection: socket.socket, operation: int, meta: bytes, deadline: float
+) -> tuple[bytes, array.array[int]]:
+    connection.sendall(_frame(operation, meta, deadline))
+    flags, answer, descriptors = _answer(connection, operation)
+    assert flags == _REPLY | _DESCRIPTOR
+    return answer, descriptors
+
+
+def _answer(connection: socket.socket, operation: int) -> tuple[int, bytes, array.array[int]]:
+    descriptors = array.array("i")
+    head = _receive(connection, _HEADER.size, descriptors)
+    _, _, replied, flags, status, _, size, request, *_ = _HEADER.unpack(head)
+    answer = _receive(connection, size, descriptors)
     assert (replied, request) == (operation, 7)
     if status != 0:
         reader = Reader(answer)
         _at, message = reader.text(), reader.text()
         raise getattr(errors, _ERRORS[status - 1])(message.decode())
-    assert flags == _REPLY | _DESCRIPTOR
-    (descriptor,) = descriptors
-    return answer, descriptor
+    return flags, answer, descriptors
 
 
 def _receive(connection: socket.socket, size: int, descriptors: array.array[int]) -> bytes:

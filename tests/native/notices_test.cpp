@@ -1,5 +1,5 @@
 // Rule 9, dropping is final: a tombstone outlives the object, spreads, and lets nothing back in.
-#include "store/dropped.hpp"
+#include "store/notices.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -16,35 +16,44 @@ using namespace holdfast::test;
 namespace {
 
 std::vector<std::uint32_t> all_buckets() {
-    std::vector<std::uint32_t> all(DroppedKeys::kBuckets);
+    std::vector<std::uint32_t> all(Notices::kBuckets);
     std::iota(all.begin(), all.end(), 0u);
     return all;
 }
 
 }  // namespace
 
-TEST_CASE("rule 9: sets of dropped keys are equal if and only if their digests are") {
-    DroppedKeys one, other;
+TEST_CASE("rule 9: sets of notices are equal if and only if their digests are") {
+    Notices one, other;
     std::vector<std::string> keys;
     for (int i = 0; i < 2000; ++i) keys.push_back("key" + std::to_string(i));
-    for (auto& key : keys) CHECK(one.add(key));
-    CHECK_FALSE(one.add(keys[5]));
+    for (auto& key : keys) CHECK(one.add({Topic::Tombstone, key}));
+    CHECK_FALSE(one.add({Topic::Tombstone, keys[5]}));
     std::shuffle(keys.begin(), keys.end(), std::mt19937_64(1));
-    std::string last = keys.back();
+    std::string last = Notice{Topic::Tombstone, keys.back()}.encode();
     keys.pop_back();
-    for (auto& key : keys) CHECK(other.add(key));
+    for (auto& key : keys) CHECK(other.add({Topic::Tombstone, key}));
     CHECK(other.digest() != one.digest());
-    // Only the bucket of the key that is missing differs, and it holds that key.
+    // Only the bucket of the one that is missing differs, and it holds that one.
     std::vector<std::uint32_t> different;
-    for (std::uint32_t i = 0; i < DroppedKeys::kBuckets; ++i)
+    for (std::uint32_t i = 0; i < Notices::kBuckets; ++i)
         if (one.buckets()[i] != other.buckets()[i]) different.push_back(i);
     CHECK(different == std::vector<std::uint32_t>{static_cast<std::uint32_t>(xxh3_64(last) >> 56)});
-    for (auto& key : one.in(different)) other.add(key);
+    for (auto& encoded : one.in(different)) other.add(*Notice::decode(encoded));
     CHECK(other.digest() == one.digest());
     CHECK(other.count() == one.count());
     CHECK(other.buckets() == one.buckets());
     CHECK(one.in({256, 1'000'000}).empty());
     CHECK(one.in(all_buckets()).size() == 2000);
+    // The same text of another topic is another notice.
+    CHECK_FALSE(one.contains(Topic::Path, "key5"));
+    CHECK(one.add({Topic::Path, "key5"}));
+    one.forget({Topic::Tombstone, "key5"});
+    CHECK_FALSE(one.contains(Topic::Tombstone, "key5"));
+    CHECK(one.contains(Topic::Path, "key5"));
+    std::size_t bytes = 0;
+    for (auto& encoded : one.in(all_buckets())) bytes += encoded.size();
+    CHECK(one.bytes() == bytes);
 }
 
 TEST_CASE("rule 9: what was dropped cannot be put or got again, only dropped") {
@@ -63,7 +72,7 @@ TEST_CASE("rule 9: what was dropped cannot be put or got again, only dropped") {
     // Also where it never was: the caller knows that it is somewhere.
     CHECK(remote.drop(node.tcp, {"elsewhere", {node.number}}, kDeadline).ok());
     CHECK(put(remote, {&node}, "elsewhere", "bytes").code() == Code::KeyExists);
-    CHECK(node.store().dropped_digest().first == 3);
+    CHECK(node.store().notice_digest().first == 3);
     CHECK(node.store().counters().dropped == 2);
     CHECK(node.store().list("", "", 10).empty());
     CHECK(files_in(node.tier(Tier::Memory)) == 0);
@@ -115,7 +124,7 @@ TEST_CASE("rule 9: a pull brings nothing back that was dropped here, there or me
     auto writer = b.store().create({.key = "twice", .size = 5});
     REQUIRE(writer.ok());
     CHECK(writer->append("bytes", 5).ok());
-    CHECK(b.store().bury({"twice"}) == 1);
+    CHECK(b.store().learn(tombstones({"twice"})) == 1);
     CHECK(writer->commit(crc32c(0, "bytes", 5)).status().code() == Code::KeyExists);
     CHECK(b.store().list("", "", 10).empty());
 }
@@ -127,13 +136,13 @@ TEST_CASE("rule 9: buried keys take their objects with them and refuse writers")
     REQUIRE(put_as(*place.store, {.key = "b", .tier = Tier::Disk}, bytes).ok());
     REQUIRE(put(*place.store, "stays", "x").ok());
     auto object = place.store->find("a");
-    CHECK(place.store->bury({"a", "b", "c", "a"}) == 3);
-    CHECK(place.store->bury({"c", "d"}) == 1);
+    CHECK(place.store->learn(tombstones({"a", "b", "c", "a"})) == 3);
+    CHECK(place.store->learn(tombstones({"c", "d"})) == 1);
     for (std::string key : {"a", "b", "c", "d"}) {
         CHECK(put(*place.store, key, bytes).status().code() == Code::KeyExists);
         CHECK(place.store->absent(key).code() == Code::Dropped);
     }
-    CHECK(place.store->dropped_digest().first == 4);
+    CHECK(place.store->notice_digest().first == 4);
     CHECK(contents(*place.store, "stays") == "x");
     CHECK(files_in(place.tier(Tier::Memory)) + files_in(place.tier(Tier::Disk)) == 0);
     CHECK(place.store->verify(object).code() == Code::Dropped);  // who held on to it is told
@@ -147,9 +156,9 @@ TEST_CASE("rule 9: tombstones take no room from objects, and what they take is t
     Usage before = place.store->usage(Tier::Memory);
     std::vector<std::string> keys;
     for (int i = 0; i < 1000; ++i) keys.push_back("other" + std::to_string(i));
-    CHECK(place.store->bury(keys) == 1000);
+    CHECK(place.store->learn(tombstones(keys)) == 1000);
     CHECK(place.store->usage(Tier::Memory).occupied == before.occupied);
-    CHECK(place.store->dropped_bytes() >= 1000 * std::string("other123").size());
+    CHECK(place.store->notice_bytes() >= 1000 * std::string("other123").size());
     for (std::size_t i = 0; i < stored; ++i) place.store->drop("key" + std::to_string(i));
     CHECK(place.store->usage(Tier::Memory).occupied == 0);
     for (std::size_t i = 0; i < stored; ++i)
