@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/log.hpp"
 #include "base/thread.hpp"
 #include "files/listing.hpp"
 
@@ -45,7 +46,8 @@ void Broadcast::start(TreeOrder top) {
             if (one->working == 0) ended.splice(ended.end(), runs_, one);
         }
         wake_.notify_all();
-        Run& run = runs_.emplace_back(Run{.largest = largest, .waiting = {std::move(top)}});
+        Run& run = runs_.emplace_back(
+            Run{.largest = largest, .placement = tree_.placement(), .waiting = {std::move(top)}});
         while (run.threads.size() < kThreads) {
             try {
                 run.threads.push_back(start_thread([this, &run] { work(run); }));
@@ -75,7 +77,7 @@ void Broadcast::work(Run& run) {
     for (;;) {
         wake_.wait(lock,
                    [&] { return run.stopping || !run.waiting.empty() || run.under_way == 0; });
-        if (run.stopping || run.waiting.empty()) break;
+        if (run.stopping || (run.waiting.empty() && !retry(run))) break;
         TreeOrder order = std::move(run.waiting.front());
         run.waiting.pop_front();
         ++run.under_way;
@@ -86,30 +88,56 @@ void Broadcast::work(Run& run) {
         --run.under_way;
         wake_.notify_all();
     }
-    run.progress.ended = true;
+    if (!std::exchange(run.progress.ended, true) && !run.stopping)
+        for (auto& [order, why] : run.failed)
+            log_warning("a broadcast left out " + order.path + ": " + why);
     --run.working;
     tell();
 }
 
+bool Broadcast::retry(Run& run) {
+    PlacementPtr before = std::exchange(run.placement, tree_.placement());
+    if (run.progress.ended || run.failed.empty() || before == run.placement) return false;
+    for (auto& [order, why] : run.failed) {
+        run.progress.found -= order.kind == TreeOrder::Kind::Listing;
+        --run.progress.left_out;
+        run.waiting.push_back(std::move(order));
+    }
+    run.failed.clear();
+    wake_.notify_all();
+    return true;
+}
+
 void Broadcast::done(Run& run, const TreeOrder& order, const Result<Document>& document) {
-    auto listing = order.kind == TreeOrder::Kind::Listing && document.ok()
-                       ? read_listing(document->file->get(), document->size)
-                       : Result<Listing>(Status(Code::NotCached, "no listing"));
+    bool is_file = order.kind == TreeOrder::Kind::File;
+    Listing listing;
+    Status failure;
+    if (!document.ok()) {
+        failure = document.status();
+    } else if (!is_file) {
+        auto read = read_listing(document->file->get(), document->size);
+        if (read.ok())
+            listing = std::move(*read);
+        else
+            failure = read.take_status();
+    } else if (!document->keep) {
+        failure = Status(Code::NotCached, "it changed a moment ago, or there was no room for it");
+    }
     Lock lock(mutex_);
     Progress& progress = run.progress;
     tell();
-    if (order.kind == TreeOrder::Kind::File) {
-        bool kept = document.ok() && document->keep;
-        ++(kept ? progress.fetched : progress.left_out);
-        progress.bytes += kept ? document->size : 0;
-        return;
-    }
-    if (!listing.ok()) {  // nobody knows what it would have named
-        ++progress.found;
+    if (!failure.ok()) {
+        progress.found += !is_file;  // nobody knows what it would have named
         ++progress.left_out;
+        run.failed.push_back({order, failure.message()});
         return;
     }
-    for (const Entry& entry : listing->entries) {
+    if (is_file) {
+        ++progress.fetched;
+        progress.bytes += document->size;
+        return;
+    }
+    for (const Entry& entry : listing.entries) {
         bool directory = S_ISDIR(entry.attributes.mode);
         if (S_ISLNK(entry.attributes.mode)) continue;
         progress.found += !directory;

@@ -9,6 +9,7 @@
 #include <deque>
 #include <functional>
 #include <list>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -24,7 +25,7 @@ class Broadcast {
         std::uint64_t found = 0;     // files so far
         std::uint64_t fetched = 0;   // of them here now
         std::uint64_t bytes = 0;     // of these
-        std::uint64_t left_out = 0;  // too large, too young, unreadable, or not regular
+        std::uint64_t left_out = 0;  // too large, too young, unreadable, or not regular; so far
         bool ended = true;
     };
 
@@ -42,10 +43,16 @@ class Broadcast {
 
   private:
     static constexpr std::size_t kThreads = 8;
+    struct Failed {
+        TreeOrder order;
+        std::string why;
+    };
     // What one start() began; its threads end after the document that they wait for.
     struct Run {
         std::uint64_t largest;
+        PlacementPtr placement;
         std::deque<TreeOrder> waiting;
+        std::vector<Failed> failed = {};  // with `placement`
         std::size_t under_way = 0;
         std::size_t working = 0;  // threads
         bool stopping = false;
@@ -55,6 +62,9 @@ class Broadcast {
     void work(Run& run);
     void tell() REQUIRES(mutex_);
     void done(Run& run, const TreeOrder& order, const Result<Document>& document);
+    // Who was asked may have failed only because nodes did not agree on the view: what failed
+    // before it changed is asked for again. False if that is nothing.
+    bool retry(Run& run) REQUIRES(mutex_);
 
     Tree& tree_;
     std::function<void()> progressed_;

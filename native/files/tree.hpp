@@ -73,6 +73,7 @@ class Tree {
     // May block: what is asked for, from here or from above.
     Result<Document> obtain(const TreeOrder& order, Duration deadline);
 
+    PlacementPtr placement() const { return placement_.get(); }
     const TreeCounters& counters() const { return counters_; }
     const Head& head() const { return head_; }
     std::uint64_t joined() const { return fetches_.joined() + head_.joined(); }

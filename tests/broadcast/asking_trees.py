@@ -51,6 +51,12 @@ class Programs:
             return Path(os.fsdecode(self.root), name).read_bytes()
 
 
+def node_view(cluster: holdfast.LocalCluster, node: int) -> list[str]:
+    """Who lives, as one agent sees it."""
+    with cluster.connect(node=node) as job:
+        return [member.node for member in job._connection.routing.live]
+
+
 def storm(nodes: Iterable[int], names: list[str], one: Callable[[int, str], None]) -> None:
     """Let 4 programs of each node go through all names, each in an order of its own."""
 

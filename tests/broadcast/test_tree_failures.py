@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from asking_trees import FILE, SETTINGS, Programs, storm
+from asking_trees import FILE, SETTINGS, Programs, node_view, storm
 from support.counters import counted, nodes_of
 from support.patience import wait_for
 from support.requirements import needs_networks
@@ -109,12 +109,6 @@ def test_half_of_the_nodes_die_and_the_others_go_on(
     storage.reset()
     storm(range(4), sorted(data), one)
     assert storage.opens() == {}
-
-
-def node_view(cluster: holdfast.LocalCluster, node: int) -> list[str]:
-    """Who lives, as one agent sees it."""
-    with cluster.connect(node=node) as job:
-        return [member.node for member in job._connection.routing.live]
 
 
 def test_a_stopped_node_that_goes_on_has_right_bytes_and_takes_part(

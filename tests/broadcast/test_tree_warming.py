@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from asking_trees import FILE, NODES, SETTINGS, Programs, storm
+from asking_trees import FILE, NODES, SETTINGS, Programs, node_view, storm
 from support.commands import HOLDFAST, run_in
 from support.counters import nodes_of
+from support.patience import wait_for
 
 import holdfast
 from holdfast.testing.countfs import HOST, CountingFS
@@ -76,6 +79,29 @@ def test_a_node_that_does_not_answer_is_named(
     assert "Could not reach node-6" in done.stdout or state != "alive"  # it was known to be dead
     for name in sorted(data)[:10]:
         assert programs.ask(6, FILE, name) == data[name]
+
+
+def test_what_failed_before_a_node_died_is_asked_for_again(
+    cluster: holdfast.LocalCluster, storage: CountingFS, data: dict[str, bytes]
+) -> None:
+    first, second = sorted(data)[:2]
+    storage.fail(first, "open", errno.EIO)
+    storage.hang(second, "open")  # as long as the broadcast goes on
+    with ThreadPoolExecutor(1) as pool:
+        warm = pool.submit(command, cluster, "warm", "--broadcast", str(storage.at), "--json")
+        try:
+            wait_for(lambda: storage.opens().get(first) and storage.opens().get(second))
+            cluster.kill(6)
+            wait_for(
+                lambda: all(len(node_view(cluster, n)) == NODES - 1 for n in range(NODES) if n != 6)
+            )
+        finally:
+            storage.heal()
+        done = warm.result()
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["left_out"] == 0
+    assert told["fetched"] == (NODES - 1) * len(data)
 
 
 def test_counters_of_trees_are_offered_as_metrics(
