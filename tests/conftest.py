@@ -75,7 +75,15 @@ def pytest_runtest_makereport(
             with contextlib.suppress(holdfast.HoldfastError):
                 lines = "\n".join(map(line, cluster.story()))
                 report.sections.append(("story", lines or "the agents told nothing"))
+            report.sections.append(("warnings, beside the story", _warnings(cluster)))
     return report
+
+
+def _warnings(cluster: holdfast.LocalCluster) -> str:
+    """Return what the agents of a cluster have warned of in their logs."""
+    logs = sorted(cluster.directory.glob("*.log"))
+    each = ((log.stem, log.read_text(errors="replace").splitlines()) for log in logs)
+    return "\n".join(f"{node}  {one}" for node, lines in each for one in lines if "warning" in one)
 
 
 def _clusters(
