@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 
 import msgspec
 
@@ -12,6 +13,17 @@ from holdfast._core import AgentClient
 from holdfast.client.messages import AgentStatus, ViewReply, ViewRequest
 from holdfast.membership.view import Member, State, View
 from holdfast.session import session as sessions
+
+
+@contextlib.contextmanager
+def small_cluster(nodes: int) -> Iterator[tuple[holdfast.LocalCluster, holdfast.Job, Inside]]:
+    """So many nodes, a program on the first of them, and a look into all."""
+    with (
+        holdfast.local_cluster(nodes=nodes, memory="64 MiB", disk="64 MiB") as cluster,
+        cluster.connect() as job,
+        Inside(cluster) as inside,
+    ):
+        yield cluster, job, inside
 
 
 class Inside:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from healing import Inside
+from healing import Inside, small_cluster
 from support.patience import wait_for
 
 import holdfast
@@ -40,11 +40,7 @@ def test_rule_5_fewer_nodes_will_do_and_those_that_come_get_their_copies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HOLDFAST_PARTITION_WAIT", "0.5 s")
-    with (
-        holdfast.local_cluster(nodes=3, memory="64 MiB", disk="64 MiB") as cluster,
-        cluster.connect() as job,
-        Inside(cluster) as inside,
-    ):
+    with small_cluster(3) as (cluster, job, inside):
         contacts = Contacts(cluster.directory, 5.0)
         for node in (1, 2):
             cluster.kill(node)

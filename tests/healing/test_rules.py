@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from healing import Inside
+from healing import Inside, small_cluster
 from support.commands import HOLDFAST
 from support.patience import wait_for
 
@@ -104,11 +104,7 @@ def test_rule_3_a_request_that_fails_makes_a_suspect_and_only_a_suspect(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HOLDFAST_PROBE_PERIOD", "60 s")  # no probe will find out
-    with (
-        holdfast.local_cluster(nodes=3, memory="64 MiB", disk="64 MiB") as cluster,
-        cluster.connect() as job,
-        Inside(cluster) as inside,
-    ):
+    with small_cluster(3) as (cluster, job, inside):
         fill(job, size=1000)
         victim = inside.member(2)
         cluster.stop(2)
@@ -184,11 +180,7 @@ def test_rule_6_any_r_minus_1_deaths_at_once_lose_nothing_and_status_tells(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HOLDFAST_PARTITION_WAIT", "2 s")
-    with (
-        holdfast.local_cluster(nodes=5, memory="64 MiB", disk="64 MiB") as cluster,
-        cluster.connect() as job,
-        Inside(cluster) as inside,
-    ):
+    with small_cluster(5) as (cluster, job, inside):
         contacts = Contacts(cluster.directory, 5.0)
         data = fill(job, copies=3)
         assert survey(contacts).under_replicated == 0
@@ -354,11 +346,7 @@ def test_rule_10_restoring_waits_when_many_vanish_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("HOLDFAST_PARTITION_WAIT", "4 s")
-    with (
-        holdfast.local_cluster(nodes=5, memory="64 MiB", disk="64 MiB") as cluster,
-        cluster.connect() as job,
-        Inside(cluster) as inside,
-    ):
+    with small_cluster(5) as (cluster, job, inside):
         for key in KEYS:
             job.objects.put(key, b"x" * 10_000, copies=3)
         cluster.kill(3)
