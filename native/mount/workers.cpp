@@ -1,8 +1,10 @@
 #include "mount/workers.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "base/thread.hpp"
@@ -13,6 +15,7 @@ namespace {
 constexpr int kMostThreads = 400;
 // So many may wait for requests; the others end.
 constexpr int kMostWaiting = 8;
+constexpr auto kUntilRoom = std::chrono::milliseconds(10);
 
 }  // namespace
 
@@ -48,6 +51,14 @@ void Workers::serve() {
     while (!over && !superfluous) {
         int size = fuse_session_receive_buf(session_, &request);
         if (size == -EINTR || size == -EAGAIN) continue;
+        if (size == -ENOMEM) {  // there is no room for a request: those who have some go on
+            Lock lock(mutex_);
+            superfluous = threads_ > 1;
+            if (superfluous) --waiting_;
+            lock.unlock();
+            if (!superfluous) std::this_thread::sleep_for(kUntilRoom);
+            continue;
+        }
         over = size <= 0;  // it is no longer mounted anywhere
         if (over) break;
         {

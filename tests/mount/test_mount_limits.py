@@ -25,27 +25,35 @@ OTHERS = 5
 THREADS = 400
 
 
-def room_for_no_thread(view: View) -> None:
-    """Let the process allocate a little, but no stack (root is exempt from limits of threads)."""
+#: Less than the buffer of a thread.
+LITTLE = 1 << 19
+
+
+def leave_room(view: View, stacks: int) -> None:
+    """Let the process allocate so many stacks and little else (root may start any threads)."""
     pid = view.pid
     used = 1024 * int(Path(f"/proc/{pid}/status").read_text().split("VmSize:")[1].split()[0])
     stack, _ = resource.getrlimit(resource.RLIMIT_STACK)
     assert stack == resource.RLIM_INFINITY or stack >= 8 << 20
-    resource.prlimit(pid, resource.RLIMIT_AS, (used + (1 << 20), resource.RLIM_INFINITY))
+    room = LITTLE + stacks * (2 << 20 if stack == resource.RLIM_INFINITY else stack)
+    resource.prlimit(pid, resource.RLIMIT_AS, (used + room, resource.RLIM_INFINITY))
 
 
 def threads(view: View) -> int:
     return len(list(Path(f"/proc/{view.pid}/task").iterdir()))
 
 
-def test_threads_that_cannot_be_started(backing: Path, storage: CountingFS, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stacks", [0, 1])
+def test_threads_that_cannot_be_started(
+    backing: Path, storage: CountingFS, tmp_path: Path, stacks: int
+) -> None:
     names = [f"file-{number}" for number in range(READERS)]
     for name in names:
         (backing / name).write_text(name)
     with bare(storage.at, tmp_path) as view, ThreadPoolExecutor(READERS) as pool:
         for name in names:
             assert (view / name).stat().st_size == len(name)
-        room_for_no_thread(view)
+        leave_room(view, stacks)
         storage.hang("", "open")
         try:
             reading = [pool.submit((view / name).read_text) for name in names]
