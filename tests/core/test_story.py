@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import get_args
 
@@ -126,6 +128,31 @@ def test_a_death_its_view_and_what_was_refused_are_told(agents: holdfast.LocalCl
     assert invoke(agents, "events", "nobody") == "No agent remembers anything about 'nobody'.\n"
     times = [json.loads(text)["time"] for text in invoke(agents, "events", "--json").splitlines()]
     assert times == sorted(times)
+
+
+def test_an_agent_that_is_never_idle_tells_what_has_just_happened() -> None:
+    with holdfast.local_cluster(nodes=1) as cluster, ThreadPoolExecutor(4) as pool:
+        over = threading.Event()
+
+        def ask() -> None:
+            with cluster.connect() as job:
+                client, agent = job._connection.client, job._connection.routing.live[0]
+                while not over.is_set():
+                    client.call(agent.socket, "agent", "metrics", b"")
+
+        asking = [pool.submit(ask) for _ in range(4)]
+        try:
+            with cluster.connect() as job:
+                for number in range(12):  # fewer than an agent tells of in a second
+                    job.objects.put(f"taken-{number}", b"first", copies=1)
+                    with pytest.raises(KeyExists) as taken:
+                        job.objects.put(f"taken-{number}", b"other", copies=1)
+                    [told] = taken.value.story
+                    assert f"refused put 'taken-{number}'" in told
+        finally:
+            over.set()
+        for one in asking:
+            one.result()
 
 
 def _last_views(agents: holdfast.LocalCluster) -> dict[str, int]:

@@ -46,6 +46,7 @@ class Control:
         elif method == "metrics":
             reply = self.agent_metrics().encode()
         elif method == "events":
+            self._shell.take_events()  # who asks wants what has just happened to it
             reply = _encode(self._shell.story.about(*_decode(message, type=list[str])))
         elif method == "log":
             reply = _end_of(self._log)

@@ -79,8 +79,7 @@ def serve(
             stopping = True
         if sys.stdin.fileno() in ready or (not driver.joined and time.monotonic() > end):
             return True  # perhaps before the session was complete
-        # Before calls are answered: who asks for the story wants what has just happened to it. And
-        # whatever is ready: an expected answer to a probe makes nothing readable.
+        # Whatever is ready: an expected answer to a probe makes nothing readable.
         shell.take_events()
         if core.fileno() in ready:
             services.answer_waiting(due=lambda: not services.until_tick())

@@ -25,7 +25,7 @@ from .routing import Routing
 #: A member that fails us is reported within this time or not at all, in seconds.
 _DOUBT_WITHIN = 0.2
 #: An error waits so long for its story, in seconds, and carries so many lines of it.
-_STORY_WITHIN = 0.3
+_STORY_WITHIN = 1.0
 _STORY_LINES = 10
 
 
