@@ -17,7 +17,7 @@
 #include "files/tree.hpp"
 #include "placement/current_placement.hpp"
 #include "rpc/calls.hpp"
-#include "rpc/client.hpp"
+#include "rpc/connection_pool.hpp"
 #include "rpc/events.hpp"
 #include "rpc/handlers.hpp"
 #include "rpc/incidents.hpp"
@@ -48,7 +48,7 @@ class Agent {
     const CurrentPlacement& placement() const { return placement_; }
     ProbeResponder& probes() { return probes_; }
     Requests& requests() { return requests_; }
-    Client& peers() { return peers_; }
+    ConnectionPool& peers() { return peers_; }
     Events& events() { return events_; }
     Operations& operations() { return operations_; }
     Files& files() { return files_; }
@@ -113,7 +113,7 @@ class Agent {
     }
 
     std::unique_ptr<Store> store_;
-    Client peers_;
+    ConnectionPool peers_;
     Calls calls_;
     Events events_;
     CurrentPlacement placement_;

@@ -62,7 +62,7 @@ Status AgentClient::put_through(const std::string& address, const PutMessage& me
         question.flags = kAskFirst;
         question.announced_bytes = data.size();
     }
-    auto exchange = client_.ask(address, question, deadline);
+    auto exchange = connections_.ask(address, question, deadline);
     if (!exchange.ok()) return exchange.take_status();
     if (small) return {};
     std::uint32_t crc = 0;
@@ -79,7 +79,7 @@ std::optional<Status> AgentClient::put_by_hand(const std::string& address,
                                                const PutMessage& message, std::string_view data,
                                                Duration deadline) {
     HandMessage wanted{message.tier, {{message.key, data.size(), message.header}}};
-    auto exchange = client_.ask(
+    auto exchange = connections_.ask(
         address, {.op = Op::Hand, .flags = kDescriptor, .meta = wanted.encode()}, deadline);
     // We may lack a free number for the descriptor. If the key is taken, put says so as well.
     if (!exchange.ok() && exchange.status().code() == Code::Busy) return {};
@@ -121,14 +121,14 @@ Result<Exchange> AgentClient::get(const std::string& address, const GetMessage& 
 Result<Exchange> AgentClient::ask_watched(const std::string& address, Question question,
                                           Duration deadline) {
     watch(address, question);
-    return client_.ask(address, question, deadline);
+    return connections_.ask(address, question, deadline);
 }
 
 void AgentClient::watch(const std::string& address, Question& question) {
     question.silence = kLongestSilence;
     question.head_only = true;
     question.lives = [this, &address] {
-        return client_
+        return connections_
             .ask(address, {.op = Op::Probe, .meta = ProbeMessage().encode()}, kLongestSilence)
             .ok();
     };
@@ -141,27 +141,28 @@ Result<Exchange> AgentClient::read(const std::string& address, const FileOrder& 
 
 Result<Exchange> AgentClient::open_file(const std::string& address, const FileOrder& order,
                                         Duration deadline) {
-    return client_.ask(address, {.op = Op::Open, .flags = kDescriptor, .meta = order.encode()},
-                       deadline);
+    return connections_.ask(address, {.op = Op::Open, .flags = kDescriptor, .meta = order.encode()},
+                            deadline);
 }
 
 Result<Attributes> AgentClient::attributes(const std::string& address, const FileOrder& order,
                                            Duration deadline) {
-    auto exchange = client_.ask(address, {.op = Op::Attributes, .meta = order.encode()}, deadline);
+    auto exchange =
+        connections_.ask(address, {.op = Op::Attributes, .meta = order.encode()}, deadline);
     if (!exchange.ok()) return exchange.take_status();
     return Attributes::decode(exchange->meta());
 }
 
 Result<Attributes> AgentClient::warm(const std::string& address, const FileOrder& order,
                                      Duration deadline) {
-    auto exchange = client_.ask(address, {.op = Op::Warm, .meta = order.encode()}, deadline);
+    auto exchange = connections_.ask(address, {.op = Op::Warm, .meta = order.encode()}, deadline);
     if (!exchange.ok()) return exchange.take_status();
     return Attributes::decode(exchange->meta());
 }
 
 Result<ObjectInfo> AgentClient::ask_info(Op op, const std::string& address, std::string meta,
                                          Duration deadline) {
-    auto exchange = client_.ask(address, {.op = op, .meta = std::move(meta)}, deadline);
+    auto exchange = connections_.ask(address, {.op = op, .meta = std::move(meta)}, deadline);
     if (!exchange.ok()) return exchange.take_status();
     return ObjectInfo::decode(exchange->meta());
 }
@@ -178,28 +179,30 @@ Result<ObjectInfo> AgentClient::verify(const std::string& address, const std::st
 
 Result<ListReply> AgentClient::list(const std::string& address, const ListMessage& message,
                                     Duration deadline) {
-    auto text = client_.ask_text(address, {.op = Op::List, .meta = message.encode()}, deadline);
+    auto text =
+        connections_.ask_text(address, {.op = Op::List, .meta = message.encode()}, deadline);
     if (!text.ok()) return text.take_status();
     return ListReply::decode(*text);
 }
 
 Status AgentClient::drop(const std::string& address, const DropMessage& message,
                          Duration deadline) {
-    auto exchange = client_.ask(address, {.op = Op::Drop, .meta = message.encode()}, deadline);
+    auto exchange = connections_.ask(address, {.op = Op::Drop, .meta = message.encode()}, deadline);
     return exchange.ok() ? Status() : exchange.take_status();
 }
 
 Status AgentClient::drop_below(const std::string& address, const Watermark& mark,
                                Duration deadline) {
     if (Status status = mark.check(); !status.ok()) return status;
-    auto exchange = client_.ask(address, {.op = Op::DropBelow, .meta = mark.encode()}, deadline);
+    auto exchange =
+        connections_.ask(address, {.op = Op::DropBelow, .meta = mark.encode()}, deadline);
     return exchange.ok() ? Status() : exchange.take_status();
 }
 
 Result<std::string> AgentClient::call(const std::string& address, const CallMessage& message,
                                       std::string_view body, Duration deadline) {
-    return client_.ask_text(address, {.op = Op::Call, .meta = message.encode(), .body = body},
-                            deadline);
+    return connections_.ask_text(address, {.op = Op::Call, .meta = message.encode(), .body = body},
+                                 deadline);
 }
 
 Result<PendingCall> AgentClient::wait(const std::string& address, const WaitMessage& message,
@@ -209,7 +212,7 @@ Result<PendingCall> AgentClient::wait(const std::string& address, const WaitMess
         return Status(Code::BadInput, "a message of " + std::to_string(message.message.size()) +
                                           " bytes is too long for a call that waits; with its " +
                                           "names it can have about " + std::to_string(kMaxMeta));
-    return client_.wait(address, meta, message.within, silence);
+    return connections_.wait(address, meta, message.within, silence);
 }
 
 }  // namespace holdfast

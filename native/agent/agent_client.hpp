@@ -1,6 +1,6 @@
 // The primitives as a client asks for them, each one typed request to one agent.
-// Thread-safe, like the Client underneath; every call may block for its deadline, but for wait(),
-// which gives the answer to be.
+// Thread-safe, like the ConnectionPool underneath; every call may block for its deadline, but for
+// wait(), which gives the answer to be.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "files/messages.hpp"
-#include "rpc/client.hpp"
+#include "rpc/connection_pool.hpp"
 #include "store/messages.hpp"
 #include "store/watermarks.hpp"
 
@@ -26,7 +26,7 @@ struct PutOptions {
 
 class AgentClient {
   public:
-    explicit AgentClient(std::string job_key) : client_(std::move(job_key), kLooksFor) {}
+    explicit AgentClient(std::string job_key) : connections_(std::move(job_key), kLooksFor) {}
 
     // Stores at all owners, the first of which passes it on; `deadline` is for one of them.
     // `owners` are their numbers in the order of the placement, `addresses` where they live.
@@ -62,7 +62,7 @@ class AgentClient {
     Result<PendingCall> wait(const std::string& address, const WaitMessage& message,
                              Duration silence);
 
-    Client& client() { return client_; }
+    ConnectionPool& connections() { return connections_; }
 
   private:
     Status put_through(const std::string& address, const PutMessage& message, std::string_view data,
@@ -82,7 +82,7 @@ class AgentClient {
     // and of a request that takes long it is a small part.
     static constexpr auto kLooksFor = std::chrono::microseconds(50);
     static constexpr auto kLongestSilence = std::chrono::seconds(1);
-    Client client_;
+    ConnectionPool connections_;
 };
 
 }  // namespace holdfast

@@ -13,7 +13,7 @@
 #include "agent/lanes.hpp"
 #include "placement/current_placement.hpp"
 #include "rpc/calls.hpp"
-#include "rpc/client.hpp"
+#include "rpc/connection_pool.hpp"
 #include "rpc/handlers.hpp"
 #include "rpc/incidents.hpp"
 #include "rpc/pool.hpp"
@@ -36,7 +36,7 @@ struct Pull {
 
 class Operations {
   public:
-    Operations(Store& store, Client& peers, Calls& calls, const CurrentPlacement& placement,
+    Operations(Store& store, ConnectionPool& peers, Calls& calls, const CurrentPlacement& placement,
                Incidents& incidents, Pool& pool)
         : store_(store),
           peers_(peers),
@@ -89,7 +89,7 @@ class Operations {
     Outcome wait(Request& request);
 
     Store& store_;
-    Client& peers_;
+    ConnectionPool& peers_;
     Calls& calls_;
     const CurrentPlacement& placement_;
     Incidents& incidents_;

@@ -9,7 +9,7 @@
 #include "base/clock.hpp"
 #include "base/mutex.hpp"
 #include "placement/current_placement.hpp"
-#include "rpc/client.hpp"
+#include "rpc/connection_pool.hpp"
 #include "rpc/events.hpp"
 #include "rpc/handlers.hpp"
 #include "store/messages.hpp"
@@ -18,7 +18,7 @@ namespace holdfast {
 
 class ProbeResponder {
   public:
-    ProbeResponder(const CurrentPlacement& placement, Client& peers, Events& events)
+    ProbeResponder(const CurrentPlacement& placement, ConnectionPool& peers, Events& events)
         : placement_(placement), peers_(peers), events_(events) {}
 
     void add_to(Handlers& handlers);
@@ -36,7 +36,7 @@ class ProbeResponder {
     Result<ProbeReply> reply_to(ProbeMessage message);
 
     const CurrentPlacement& placement_;
-    Client& peers_;
+    ConnectionPool& peers_;
     Events& events_;
     std::atomic<std::uint64_t> probes_{0};
     std::atomic<TimePoint> last_beat_{Clock::now()};

@@ -10,7 +10,7 @@
 
 #include "agent/operations.hpp"
 #include "agent/probe_responder.hpp"
-#include "rpc/client.hpp"
+#include "rpc/connection_pool.hpp"
 #include "rpc/events.hpp"
 #include "rpc/incidents.hpp"
 #include "rpc/pool.hpp"
@@ -19,7 +19,7 @@ namespace holdfast {
 
 class Requests {
   public:
-    Requests(Operations& operations, Client& peers, const CurrentPlacement& placement,
+    Requests(Operations& operations, ConnectionPool& peers, const CurrentPlacement& placement,
              Events& events, Incidents& incidents, Pool& pool)
         : operations_(operations),
           peers_(peers),
@@ -41,7 +41,7 @@ class Requests {
     void start(std::size_t lane, std::uint64_t ticket, Work work);
 
     Operations& operations_;
-    Client& peers_;
+    ConnectionPool& peers_;
     const CurrentPlacement& placement_;
     Events& events_;
     Incidents& incidents_;

@@ -27,7 +27,7 @@
 #include "files/table.hpp"
 #include "files/trust.hpp"
 #include "placement/current_placement.hpp"
-#include "rpc/client.hpp"
+#include "rpc/connection_pool.hpp"
 #include "rpc/events.hpp"
 #include "rpc/handlers.hpp"
 #include "rpc/incidents.hpp"
@@ -51,7 +51,7 @@ struct OpenCounters {
 
 class FileOpener {
   public:
-    FileOpener(Store& store, Files& files, Client& peers, CurrentPlacement& placement,
+    FileOpener(Store& store, Files& files, ConnectionPool& peers, CurrentPlacement& placement,
                Events& events, Incidents& incidents)
         : store_(store),
           files_(files),
@@ -115,7 +115,7 @@ class FileOpener {
 
     Store& store_;
     Files& files_;
-    Client& peers_;
+    ConnectionPool& peers_;
     CurrentPlacement& placement_;
     Events& events_;
     Incidents& incidents_;

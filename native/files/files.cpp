@@ -446,12 +446,12 @@ Result<FilePiece> Files::part(const FileOrder& order, const FileCopy& copy, Dura
     return piece;
 }
 
-void verify_copy(Client& client, const std::string& address, const FileOrder& order,
+void verify_copy(ConnectionPool& pool, const std::string& address, const FileOrder& order,
                  const std::string& meta, Duration deadline) {
     auto attributes = Attributes::decode(meta);
     if (!attributes.ok()) return;
     KeyMessage message{file_key(order.path, attributes->identity())};
-    (void)client.ask(address, {.op = Op::Verify, .meta = message.encode()}, deadline);
+    (void)pool.ask(address, {.op = Op::Verify, .meta = message.encode()}, deadline);
 }
 
 }  // namespace holdfast

@@ -15,7 +15,7 @@
 #include "files/messages.hpp"
 #include "files/refreshes.hpp"
 #include "placement/current_placement.hpp"
-#include "rpc/client.hpp"
+#include "rpc/connection_pool.hpp"
 #include "rpc/handlers.hpp"
 #include "rpc/incidents.hpp"
 #include "rpc/pool.hpp"
@@ -145,7 +145,7 @@ class Files {
 
 // For readers whose file came damaged: the agent that sent it looks at its copy again, and gives it
 // up if it is bad. `meta` is that of its answer.
-void verify_copy(Client& client, const std::string& address, const FileOrder& order,
+void verify_copy(ConnectionPool& pool, const std::string& address, const FileOrder& order,
                  const std::string& meta, Duration deadline);
 
 }  // namespace holdfast

@@ -29,7 +29,7 @@
 #include "files/messages.hpp"
 #include "files/trust.hpp"
 #include "placement/current_placement.hpp"
-#include "rpc/client.hpp"
+#include "rpc/connection_pool.hpp"
 #include "rpc/events.hpp"
 #include "rpc/handlers.hpp"
 #include "store/store.hpp"
@@ -55,8 +55,8 @@ struct TreeCounters {
 
 class Tree {
   public:
-    Tree(Store& store, Files& files, Client& peers, CurrentPlacement& placement, Events& events,
-         Incidents& incidents)
+    Tree(Store& store, Files& files, ConnectionPool& peers, CurrentPlacement& placement,
+         Events& events, Incidents& incidents)
         : store_(store),
           files_(files),
           peers_(peers),
@@ -121,7 +121,7 @@ class Tree {
 
     Store& store_;
     Files& files_;
-    Client& peers_;
+    ConnectionPool& peers_;
     CurrentPlacement& placement_;
     Events& events_;
     Incidents& incidents_;

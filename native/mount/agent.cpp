@@ -47,12 +47,13 @@ std::optional<Passed> Agent::fetch(Question question, bool names_range) {
     if (settings_.agent.empty() || hf_backs_off(&backoff_, now_ms())) return {};
     question.silence = settings_.deadline;
     question.lives = [this] {
-        return client_
+        return connections_
             .ask(settings_.agent, {.op = Op::Probe, .meta = ProbeMessage().encode()},
                  settings_.deadline)
             .ok();
     };
-    auto exchange = client_.ask(settings_.agent, question, HF_TREE_DEADLINES * settings_.deadline);
+    auto exchange =
+        connections_.ask(settings_.agent, question, HF_TREE_DEADLINES * settings_.deadline);
     if (!exchange.ok()) {
         // Anything else: it said no, which is its business, or the storage's.
         const Status& status = exchange.status();

@@ -12,7 +12,7 @@
 #include "base/fd.hpp"
 #include "files/messages.hpp"
 #include "mount/settings.hpp"
-#include "rpc/client.hpp"
+#include "rpc/connection_pool.hpp"
 
 namespace holdfast::mount {
 
@@ -25,7 +25,7 @@ struct Passed {
 
 class Agent {
   public:
-    explicit Agent(const Settings& settings) : settings_(settings), client_("") {}
+    explicit Agent(const Settings& settings) : settings_(settings), connections_("") {}
 
     std::optional<Passed> listing(const Root& root, const std::string& path);
     std::optional<Passed> file(const Root& root, const std::string& path);
@@ -39,7 +39,7 @@ class Agent {
     std::optional<Passed> fetch(Question question, bool names_range = false);
 
     const Settings& settings_;
-    Client client_;
+    ConnectionPool connections_;
     hf_backoff backoff_{};
 };
 

@@ -259,7 +259,7 @@ void bind_client(nb::module_& module) {
             "The agent has `within` to answer, and must give signs of life: `deadline` is how many "
             "seconds of its silence are borne. All such calls to an agent share a connection.")
         .def(
-            "close", [](AgentClient& self) { self.client().close_idle(); },
+            "close", [](AgentClient& self) { self.connections().close_idle(); },
             "Close the connections that are idle; the next request opens new ones.");
     bind_reading(module, client);
 }

@@ -65,7 +65,7 @@ auto read_whole(AgentClient& remote, const std::string& address, const FileOrder
         // A copy that came damaged must not be served again.
         if (status.code() == Code::Damaged)
             unlocked([&] {
-                verify_copy(remote.client(), address, order, exchange->meta(),
+                verify_copy(remote.connections(), address, order, exchange->meta(),
                             as_duration(deadline));
             });
         raise_unless_ok(status);

@@ -7,7 +7,7 @@
 #include "python/buffer.hpp"
 #include "python/convert.hpp"
 #include "python/raise.hpp"
-#include "rpc/client.hpp"
+#include "rpc/connection_pool.hpp"
 
 // As a new bytes object; `status` tells how it went.
 inline nanobind::bytes receive_bytes(holdfast::Exchange& exchange, holdfast::Status& status) {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/crc32c.hpp"
-#include "rpc/client.hpp"
+#include "rpc/connection_pool.hpp"
 #include "rpc/parked_requests.hpp"
 
 namespace holdfast {
@@ -48,7 +48,7 @@ void WaitingConnection::forked() {
 }
 
 WaitingConnection::~WaitingConnection() {
-    if (channel_) client_.discard(std::move(*channel_));
+    if (channel_) pool_.discard(std::move(*channel_));
 }
 
 // ---- its life --------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ Status WaitingConnection::open(Duration deadline) {
         if (failure_) return *failure_;
         if (channel_) return {};
     }
-    auto channel = client_.dial(address_, deadline, false);
+    auto channel = pool_.dial(address_, deadline, false);
     Lock lock(mutex_);
     if (channel.ok()) {
         channel_.emplace(std::move(*channel));
@@ -89,7 +89,7 @@ void WaitingConnection::fail(Status reason) {
     if (failure_) return;
     failure_ = std::move(reason).located(address_);
     ::shutdown(channel_->fd(), SHUT_RDWR);  // whoever watches it wakes
-    client_.discard(std::move(*channel_));
+    pool_.discard(std::move(*channel_));
     channel_.reset();
     while (!slots_.empty()) finish(*slots_.begin()->second, *failure_);
 }

@@ -3,7 +3,7 @@
 // It is shared by all threads that wait at one agent, and has none of its own: among those who wait
 // for an answer one watches the socket for all (leader and followers), and whoever holds the lock
 // reads and hands out what is there. Thread-safe. open(), send() and result() may block; nothing
-// else does. None may outlive its Client.
+// else does. None may outlive its pool.
 //
 // A forked child leaves what its parent had alone: calls that were made before fail there.
 #pragma once
@@ -24,13 +24,13 @@
 
 namespace holdfast {
 
-class Client;
+class ConnectionPool;
 class PendingCall;
 
 class WaitingConnection : public std::enable_shared_from_this<WaitingConnection> {
   public:
-    WaitingConnection(Client& client, std::string address)
-        : client_(client), address_(std::move(address)) {}
+    WaitingConnection(ConnectionPool& pool, std::string address)
+        : pool_(pool), address_(std::move(address)) {}
     ~WaitingConnection();
 
     // Connects, unless somebody has; those who wait for that share its failure.
@@ -75,10 +75,10 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
     void withdraw(Slot& slot, Status reason) REQUIRES(mutex_);
     void fail(Status reason) REQUIRES(mutex_);
 
-    Client& client_;
+    ConnectionPool& pool_;
     const std::string address_;
     Mutex dialling_ ACQUIRED_BEFORE(mutex_);
-    Mutex mutex_;  // before the Client's
+    Mutex mutex_;  // before the pool's
     std::optional<Channel> channel_ GUARDED_BY(mutex_);
     std::optional<Status> failure_ GUARDED_BY(mutex_);  // nothing goes over it any more
     std::map<std::uint64_t, std::shared_ptr<Slot>> slots_ GUARDED_BY(mutex_);

@@ -29,13 +29,13 @@ Status ask_one_who(const std::function<void(Header&)>& lie) {
         send_all(fd.get(), frame(header, "meta"));
         receive_some(fd.get(), 1);
     });
-    Client client(kKey);
+    ConnectionPool pool(kKey);
     Status status;
     {
-        auto reply = client.ask(address->text, {.op = Op::Probe, .meta = ""}, kDeadline);
+        auto reply = pool.ask(address->text, {.op = Op::Probe, .meta = ""}, kDeadline);
         if (!reply.ok()) status = reply.take_status();
     }
-    client.close_idle();
+    pool.close_idle();
     liar.join();
     return status;
 }

@@ -440,7 +440,7 @@ TEST_CASE("a change waits for the programs of members that could not be told") {
     auto invalidate = [&] {
         TimePoint before = Clock::now();
         Question question{.op = Op::Invalidate, .meta = InvalidateMessage{path, ""}.encode()};
-        CHECK(cluster.remote.client().ask(cluster.a.local, question, kDeadline).ok());
+        CHECK(cluster.remote.connections().ask(cluster.a.local, question, kDeadline).ok());
         return Clock::now() - before;
     };
     invalidate();

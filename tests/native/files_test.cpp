@@ -334,7 +334,7 @@ TEST_CASE("rule 11: a copy that went bad is found by its reader and not served a
         REQUIRE(exchange.ok());
         std::string meta = exchange->meta();
         CHECK(body_of(std::move(exchange)).status().code() == Code::Damaged);
-        verify_copy(remote.client(), node.tcp, order, meta, kDeadline);
+        verify_copy(remote.connections(), node.tcp, order, meta, kDeadline);
         CHECK(node.store().counters().damaged == 1);
         CHECK(copies_of(node, order.path).empty());
         cache(node, order);

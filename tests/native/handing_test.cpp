@@ -57,7 +57,7 @@ class Program {
         if (exchange_) {
             status = exchange_->ask_again(question);
         } else {
-            auto exchange = client_.ask(address_, question, bears);
+            auto exchange = connections_.ask(address_, question, bears);
             if (!exchange.ok()) return exchange.take_status();
             exchange_.emplace(std::move(*exchange));
         }
@@ -77,13 +77,13 @@ class Program {
     }
     void leave() {
         exchange_.reset();
-        client_.close_idle();
+        connections_.close_idle();
     }
     std::vector<Fd> passed;
 
   private:
     std::string address_;
-    Client client_{kKey};
+    ConnectionPool connections_{kKey};
     std::optional<Exchange> exchange_;
 };
 
@@ -339,11 +339,11 @@ TEST_CASE("handing: one connection's files are no business of another") {
     CHECK(mine.seal({&a}, key, sums(bytes)).ok());
     CHECK(mine.seal({&a}, key, sums(bytes)).code() == Code::Busy);
     CHECK(contents(a.store(), key) == bytes);
-    Client client(kKey);
+    ConnectionPool pool(kKey);
     PutMessage message{key, Tier::Memory, {a.number}};
     std::string body = encode_checksums(sums(bytes));
     auto sealed =
-        client.ask(a.tcp, {.op = Op::Seal, .meta = message.encode(), .body = body}, kDeadline);
+        pool.ask(a.tcp, {.op = Op::Seal, .meta = message.encode(), .body = body}, kDeadline);
     CHECK(sealed.status().code() == Code::BadInput);
 }
 

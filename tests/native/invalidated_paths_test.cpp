@@ -312,7 +312,7 @@ TEST_CASE("a change that its maker did not know to be after a refresh is heard a
     SUBCASE("when it is told") {
         InvalidateMessage message{order.path, ""};
         Question question{.op = Op::Invalidate, .meta = message.encode()};
-        CHECK(remote.client().ask(other.local, question, kDeadline).ok());
+        CHECK(remote.connections().ask(other.local, question, kDeadline).ok());
         for (Files* one : {&files, &others}) CHECK(one->invalidated().contains(order.path));
         // Nor does the refresh undo it when the other hears of it.
         for (auto& encoded : all_notices(node.store()))

@@ -69,8 +69,8 @@ struct EchoServer {
         tcp = *bound;
         server.start();
     }
-    Status ask(Client& client) {
-        auto reply = client.ask(address, {.op = Op::Get, .meta = "hello"}, kDeadline);
+    Status ask(ConnectionPool& pool) {
+        auto reply = pool.ask(address, {.op = Op::Get, .meta = "hello"}, kDeadline);
         if (!reply.ok()) return reply.take_status();
         CHECK(reply->meta() == "hello");
         return {};
@@ -204,12 +204,12 @@ TEST_CASE("there are no more connections than allowed") {
         send_all(taken.back().get(), frame({.op = Op::Get}, "hello"));
         CHECK_FALSE(receive_some(taken.back().get(), 1000).empty());
     }
-    Client client(kKey);
-    CHECK(server.ask(client).code() == Code::Unavailable);
+    ConnectionPool pool(kKey);
+    CHECK(server.ask(pool).code() == Code::Unavailable);
     CHECK(server.server.traffic().refused == 1);
     taken.pop_back();
     CHECK(eventually([&] { return server.server.traffic().connections == 2; }));
-    CHECK(server.ask(client).ok());
+    CHECK(server.ask(pool).ok());
 }
 
 TEST_CASE("a program waits for an agent that is slow to let it in, and not for ever") {
@@ -235,7 +235,7 @@ TEST_CASE("a program waits for an agent that is slow to let it in, and not for e
 
 TEST_CASE("silent strangers have a quarter of the places, and the oldest goes for the next") {
     EchoServer<> server({.job_key = kKey, .max_connections = 32});
-    Client client(kKey);
+    ConnectionPool pool(kKey);
     std::vector<Fd> strangers;
     for (int i = 0; i < 40; ++i) {
         strangers.push_back(raw_connection(server.tcp));
@@ -257,7 +257,7 @@ TEST_CASE("silent strangers have a quarter of the places, and the oldest goes fo
     };
     for (int i = 0; i < 28; ++i) CHECK(prove().ok());
     CHECK_FALSE(prove().ok());
-    CHECK(server.ask(client).ok());  // the rest is for Unix sockets
+    CHECK(server.ask(pool).ok());  // the rest is for Unix sockets
     CHECK(eventually([&] { return server.server.traffic().connections == 29; }));
 }
 
@@ -309,8 +309,8 @@ TEST_CASE("threads that linger are not in the way of others, nor of the end") {
     std::atomic<int> answered{0};
     for (int i = 0; i < 16; ++i)
         clients.emplace_back([&] {
-            Client client(kKey);
-            for (int request = 0; request < 50; ++request) answered += server.ask(client).ok();
+            ConnectionPool pool(kKey);
+            for (int request = 0; request < 50; ++request) answered += server.ask(pool).ok();
         });
     for (auto& client : clients) client.join();
     CHECK(answered == 16 * 50);
@@ -320,14 +320,14 @@ TEST_CASE("threads that linger are not in the way of others, nor of the end") {
     CHECK(::recv(malformed.get(), head, sizeof head, MSG_WAITALL) == sizeof head);
     CHECK(closed_by_peer(malformed));
     CHECK(server.server.traffic().refused == 1);
-    Client client(kKey);
-    CHECK(server.ask(client).ok());
+    ConnectionPool pool(kKey);
+    CHECK(server.ask(pool).ok());
 }
 
 TEST_CASE("a server out of descriptors waits for some, and goes on") {
     EchoServer<> server({.job_key = kKey});
-    Client client(kKey);
-    REQUIRE(server.ask(client).ok());  // has its connection already
+    ConnectionPool pool(kKey);
+    REQUIRE(server.ask(pool).ok());  // has its connection already
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
     Fd waiting(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -342,7 +342,7 @@ TEST_CASE("a server out of descriptors waits for some, and goes on") {
     auto address = Address::parse(server.address);
     REQUIRE(::connect(waiting.get(), address->get(), address->size) == 0);
     send_all(waiting.get(), frame({.op = Op::Get}, "hello"));
-    CHECK(server.ask(client).ok());  // those who are in are served
+    CHECK(server.ask(pool).ok());  // those who are in are served
     CHECK(server.server.traffic().connections == 1);
     ::setrlimit(RLIMIT_NOFILE, &limit);
     holes.clear();

@@ -228,7 +228,7 @@ Status put(AgentClient& remote, const std::vector<Node*>& owners, const std::str
 
 Result<std::string> ask_tree(AgentClient& remote, const std::string& address,
                              const TreeOrder& order) {
-    auto exchange = remote.client().ask(
+    auto exchange = remote.connections().ask(
         address, {.op = Op::Tree, .flags = kDescriptor, .meta = order.encode()}, kDeadline);
     if (!exchange.ok()) return exchange.take_status();
     return all_of(exchange->take_descriptor());
@@ -246,12 +246,12 @@ Result<std::string> body_of(Result<Exchange> exchange) {
 Result<std::string> get(AgentClient& remote, const std::string& address,
                         const GetMessage& message) {
     return body_of(
-        remote.client().ask(address, {.op = Op::Get, .meta = message.encode()}, kDeadline));
+        remote.connections().ask(address, {.op = Op::Get, .meta = message.encode()}, kDeadline));
 }
 
 Result<std::string> read(AgentClient& remote, const std::string& address, const FileOrder& order) {
     return body_of(
-        remote.client().ask(address, {.op = Op::Read, .meta = order.encode()}, kDeadline));
+        remote.connections().ask(address, {.op = Op::Read, .meta = order.encode()}, kDeadline));
 }
 
 Fd raw_connection(const std::string& text) {

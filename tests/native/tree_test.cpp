@@ -139,7 +139,7 @@ TEST_CASE("an invalidated path takes the listing of its directory along") {
         REQUIRE(cluster.ask(*node, cluster.order(path)).ok());
         REQUIRE(cluster.ask(*node, listing).ok());
     }
-    REQUIRE(cluster.remote.client()
+    REQUIRE(cluster.remote.connections()
                 .ask(cluster.nodes[2]->local,
                      {.op = Op::Invalidate, .meta = InvalidateMessage{path, ""}.encode()},
                      kDeadline)
@@ -197,12 +197,12 @@ TEST_CASE("nodes that believe one another to be the head end at once") {
     CHECK(cluster.ask(b, order).status().code() == Code::NotCached);
     // Asked by another agent that takes us for the head, or for the one that stands in for it.
     order.hops = 0;
-    auto refused =
-        cluster.remote.client().ask(a.tcp, {.op = Op::Tree, .meta = order.encode()}, kDeadline);
+    auto refused = cluster.remote.connections().ask(a.tcp, {.op = Op::Tree, .meta = order.encode()},
+                                                    kDeadline);
     CHECK(refused.status().code() == Code::StaleView);
     order.stands_in = true;
-    CHECK(*body_of(cluster.remote.client().ask(a.tcp, {.op = Op::Tree, .meta = order.encode()},
-                                               kDeadline)) == "bytes");
+    CHECK(*body_of(cluster.remote.connections().ask(a.tcp, {.op = Op::Tree, .meta = order.encode()},
+                                                    kDeadline)) == "bytes");
 }
 
 TEST_CASE("a dead head is replaced by the next owner, which reads once for all") {

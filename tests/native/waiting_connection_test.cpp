@@ -282,7 +282,7 @@ TEST_CASE("a connection that rested and was closed meanwhile is nobody's failure
         fd.reset();
     }
     SUBCASE("by ourselves") {
-        remote.client().close_idle();
+        remote.connections().close_idle();
         CHECK(receive_some(fd.get(), 4096).size() > 0);  // the request
         char byte;
         CHECK(::recv(fd.get(), &byte, 1, 0) == 0);
@@ -292,7 +292,7 @@ TEST_CASE("a connection that rested and was closed meanwhile is nobody's failure
     Fd anew = agent.accept();
     CHECK(send_all(anew.get(), Impostor::answer(1, "second")));
     CHECK(*second->result() == "second");
-    remote.client().close_idle();  // `first` and `second` still exist
+    remote.connections().close_idle();  // `first` and `second` still exist
     CHECK(eventually([&] { return receive_some(anew.get(), 4096).empty(); }));
 }
 
@@ -333,7 +333,7 @@ TEST_CASE("close() ends calls that wait") {
     auto call = remote.wait(node.tcp, order(""), kDeadline);
     std::thread closer([&] {
         std::this_thread::sleep_for(50ms);
-        remote.client().close();
+        remote.connections().close();
     });
     CHECK(call->result().status().code() == Code::Unavailable);
     closer.join();

@@ -144,6 +144,7 @@ TEST_CASE("rule 9: an agent takes a watermark from clients, and nonsense from no
     for (std::string prefix : {"", "T/1", "@file/a/"})
         CHECK(remote.drop_below(node.tcp, {prefix, 3}, kDeadline).code() == Code::BadInput);
     Question nonsense{.op = Op::DropBelow, .meta = "x"};
-    CHECK(remote.client().ask(node.tcp, nonsense, kDeadline).status().code() == Code::BadInput);
+    CHECK(remote.connections().ask(node.tcp, nonsense, kDeadline).status().code() ==
+          Code::BadInput);
     CHECK(node.store().notice_digest().first == 1);
 }

@@ -1,9 +1,10 @@
-// The client: requests over pooled connections, and calls that wait.
+// The asking side: requests over pooled connections, and calls that wait.
 //
-// A Client may be used by many threads at once; each request has a connection to itself, and all
-// calls that wait at one agent share one. After a fork the child starts with an empty pool and
-// leaves the parent's connections alone. Every call may block, at most as long as its deadline. An
-// Exchange belongs to one thread; it must not outlive its Client, nor must a PendingCall.
+// A ConnectionPool may be used by many threads at once; each request has a connection to itself,
+// and all calls that wait at one agent share one. After a fork the child starts with an empty pool
+// and does not touch the parent's connections. Every call may block, at most as long as its
+// deadline. An Exchange belongs to one thread; it must not outlive its pool, nor must a
+// PendingCall.
 #pragma once
 
 #include <array>
@@ -28,7 +29,7 @@
 
 namespace holdfast {
 
-class Client;
+class ConnectionPool;
 
 struct Question {
     Op op;
@@ -74,9 +75,9 @@ class Exchange {
     Status ask_again(const Question& question);
 
   private:
-    friend class Client;
-    Exchange(Client* client, std::string address, Channel channel, Deadline deadline)
-        : client_(client),
+    friend class ConnectionPool;
+    Exchange(ConnectionPool* pool, std::string address, Channel channel, Deadline deadline)
+        : pool_(pool),
           address_(std::move(address)),
           channel_(std::move(channel)),
           deadline_(deadline) {}
@@ -105,7 +106,7 @@ class Exchange {
     // An empty file that was served while it grew has a checksum behind it all the same.
     bool has_body() const { return reply_.body_bytes > 0 || reply_.has(kCrcFollows); }
 
-    Client* client_;
+    ConnectionPool* pool_;
     std::string address_;
     Channel channel_;
     Deadline deadline_;
@@ -119,13 +120,13 @@ class Exchange {
     bool clean_ = false;  // the connection can serve the next request
 };
 
-class Client {
+class ConnectionPool {
   public:
     // `looks_for`: see Channel::look_for.
-    explicit Client(std::string job_key, Duration looks_for = {});
-    ~Client();
-    Client(const Client&) = delete;
-    Client& operator=(const Client&) = delete;
+    explicit ConnectionPool(std::string job_key, Duration looks_for = {});
+    ~ConnectionPool();
+    ConnectionPool(const ConnectionPool&) = delete;
+    ConnectionPool& operator=(const ConnectionPool&) = delete;
 
     // Sends the question and reads the head of the reply. A reply that reports a failure comes back
     // as that failure, with the address where it happened.

@@ -1,5 +1,5 @@
 // The client's pool of connections: threads, forks, agents that come back, and a clean end.
-#include "rpc/client.hpp"
+#include "rpc/connection_pool.hpp"
 
 #include <sys/resource.h>
 
@@ -94,7 +94,7 @@ TEST_CASE("forks while other threads ask do no harm") {
     for (int t = 0; t < 3; ++t) {
         threads.emplace_back([&] {
             while (!done) {
-                remote.client().close_idle();  // so that there is always one being dialled
+                remote.connections().close_idle();  // so that there is always one being dialled
                 auto got = get(remote, node.tcp, {"key"});
                 if (!got.ok() || *got != bytes) ++wrong;
             }
@@ -174,14 +174,14 @@ TEST_CASE("what the other side would cut off is refused here, in a sentence") {
 
 TEST_CASE("close() ends those who wait") {
     Node node;
-    Client client(kKey);
+    ConnectionPool pool(kKey);
     std::thread closer([&] {
         eventually([&] { return node.agent().calls().next().has_value(); });
-        client.close();
+        pool.close();
     });
     auto before = Clock::now();
     auto reply =
-        client.ask(node.local, {.op = Op::Call, .meta = CallMessage{"s", "m"}.encode()}, kDeadline);
+        pool.ask(node.local, {.op = Op::Call, .meta = CallMessage{"s", "m"}.encode()}, kDeadline);
     CHECK(reply.status().code() == Code::Unavailable);
     CHECK(Clock::now() - before < kDeadline / 2);
     closer.join();
@@ -191,22 +191,22 @@ TEST_CASE("what was asked of an agent ends when it is dead, though its sockets s
     auto listener = listen_on(*Address::parse("tcp:127.0.0.1:0"));  // and nobody accepts
     REQUIRE(listener.ok());
     std::string address = Address::of(*listener)->text;
-    Client client(kKey);
-    client.set_live({address, "tcp:127.0.0.1:1"});
+    ConnectionPool pool(kKey);
+    pool.set_live({address, "tcp:127.0.0.1:1"});
     std::thread death([&] {
         std::this_thread::sleep_for(50ms);
-        client.set_live({"tcp:127.0.0.1:1"});
+        pool.set_live({"tcp:127.0.0.1:1"});
     });
     Question question{.op = Op::Stat, .meta = KeyMessage{"key"}.encode()};
     TimePoint begin = Clock::now();
-    CHECK(client.ask(address, question, kDeadline).status().code() == Code::Unavailable);
+    CHECK(pool.ask(address, question, kDeadline).status().code() == Code::Unavailable);
     death.join();
     // And nobody begins to wait for it, but who wants to know whether it is back.
-    CHECK(client.ask(address, question, kDeadline).status().code() == Code::Unavailable);
+    CHECK(pool.ask(address, question, kDeadline).status().code() == Code::Unavailable);
     CHECK(Clock::now() - begin < kDeadline);
     question.to_the_dead = true;
-    CHECK(client.ask(address, question, 50ms).status().code() == Code::DeadlineMissed);
-    client.set_live({address});
+    CHECK(pool.ask(address, question, 50ms).status().code() == Code::DeadlineMissed);
+    pool.set_live({address});
     question.to_the_dead = false;
-    CHECK(client.ask(address, question, 50ms).status().code() == Code::DeadlineMissed);
+    CHECK(pool.ask(address, question, 50ms).status().code() == Code::DeadlineMissed);
 }

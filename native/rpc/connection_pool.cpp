@@ -1,4 +1,4 @@
-#include "rpc/client.hpp"
+#include "rpc/connection_pool.hpp"
 
 #include <pthread.h>
 #include <sys/socket.h>
@@ -28,10 +28,10 @@ constexpr std::size_t kPiece = 256 << 10;
 
 // ---- fork ------------------------------------------------------------------------------------
 
-// Holds every client still while the process forks, then empties the child's.
-struct Client::ForkGuard {
+// Holds every pool still while the process forks, then empties the child's.
+struct ConnectionPool::ForkGuard {
     Mutex mutex;
-    std::set<Client*> clients;
+    std::set<ConnectionPool*> pools;
 
     static ForkGuard& instance() {
         static auto* guard = [] {
@@ -44,32 +44,32 @@ struct Client::ForkGuard {
     // The fork happens between these two.
     void hold() NOT_CHECKED {
         mutex.lock();
-        for (Client* client : clients) client->mutex_.lock();
+        for (ConnectionPool* pool : pools) pool->mutex_.lock();
     }
     void let_go(bool child) NOT_CHECKED {
-        for (Client* client : clients) {
-            if (child) client->abandon_after_fork();
-            client->mutex_.unlock();
+        for (ConnectionPool* pool : pools) {
+            if (child) pool->abandon_after_fork();
+            pool->mutex_.unlock();
         }
         if (child) WaitingConnection::forked();
         mutex.unlock();
     }
 };
 
-Client::Client(std::string job_key, Duration looks_for)
+ConnectionPool::ConnectionPool(std::string job_key, Duration looks_for)
     : job_key_(std::move(job_key)), looks_for_(looks_for) {
     auto& guard = ForkGuard::instance();
     Lock lock(guard.mutex);
-    guard.clients.insert(this);
+    guard.pools.insert(this);
 }
 
-Client::~Client() {
+ConnectionPool::~ConnectionPool() {
     auto& guard = ForkGuard::instance();
     Lock lock(guard.mutex);
-    guard.clients.erase(this);
+    guard.pools.erase(this);
 }
 
-void Client::abandon_after_fork() {
+void ConnectionPool::abandon_after_fork() {
     for (auto& [address, connections] : idle_)
         for (auto& idle : connections) std::move(idle.channel).take().release();
     idle_.clear();
@@ -81,14 +81,14 @@ void Client::abandon_after_fork() {
 // ---- the pool --------------------------------------------------------------------------------
 
 // They stand in the order of their return.
-void Client::drop_stale(std::vector<Idle>& connections, TimePoint now) {
+void ConnectionPool::drop_stale(std::vector<Idle>& connections, TimePoint now) {
     auto fresh = std::find_if(connections.begin(), connections.end(),
                               [&](const Idle& idle) { return idle.since > now - kIdleTime; });
     for (auto idle = connections.begin(); idle != fresh; ++idle) open_.erase(idle->channel.fd());
     connections.erase(connections.begin(), fresh);
 }
 
-std::optional<Channel> Client::take_idle(const std::string& address) {
+std::optional<Channel> ConnectionPool::take_idle(const std::string& address) {
     Lock lock(mutex_);
     auto found = idle_.find(address);
     if (found == idle_.end()) return {};
@@ -100,7 +100,7 @@ std::optional<Channel> Client::take_idle(const std::string& address) {
     return channel;
 }
 
-void Client::give_back(const std::string& address, Channel channel) {
+void ConnectionPool::give_back(const std::string& address, Channel channel) {
     Lock lock(mutex_);
     auto now = Clock::now();
     if (now - last_sweep_ > kIdleTime) {  // also of agents that nobody asks any more
@@ -117,13 +117,13 @@ void Client::give_back(const std::string& address, Channel channel) {
     Fd closed = std::move(channel).take();
 }
 
-void Client::discard(Channel channel) {
+void ConnectionPool::discard(Channel channel) {
     Lock lock(mutex_);
     open_.erase(channel.fd());
     Fd closed = std::move(channel).take();
 }
 
-void Client::forget(const std::string& address) {
+void ConnectionPool::forget(const std::string& address) {
     Lock lock(mutex_);
     auto found = idle_.find(address);
     if (found == idle_.end()) return;
@@ -131,7 +131,7 @@ void Client::forget(const std::string& address) {
     idle_.erase(found);
 }
 
-void Client::close_idle() {
+void ConnectionPool::close_idle() {
     decltype(waiting_) waiting;
     {
         Lock lock(mutex_);
@@ -143,13 +143,13 @@ void Client::close_idle() {
     for (auto& [address, connection] : waiting) connection->retire({});
 }
 
-void Client::close() {
+void ConnectionPool::close() {
     Lock lock(mutex_);
     closed_ = true;
     for (auto& [fd, address] : open_) ::shutdown(fd, SHUT_RDWR);
 }
 
-void Client::set_live(const std::vector<std::string>& addresses) {
+void ConnectionPool::set_live(const std::vector<std::string>& addresses) {
     std::set<std::string, std::less<>> live(addresses.begin(), addresses.end());
     Lock lock(mutex_);
     for (auto& now : live) dead_.erase(now);
@@ -161,7 +161,7 @@ void Client::set_live(const std::vector<std::string>& addresses) {
     live_ = std::move(live);
 }
 
-Result<Channel> Client::dial(const std::string& text, Duration deadline, bool to_the_dead) {
+Result<Channel> ConnectionPool::dial(const std::string& text, Duration deadline, bool to_the_dead) {
     auto address = Address::parse(text);
     if (!address.ok()) return address.take_status();
     Lock lock(mutex_);
@@ -181,8 +181,8 @@ Result<Channel> Client::dial(const std::string& text, Duration deadline, bool to
     return channel;
 }
 
-Result<Exchange> Client::ask(const std::string& address, const Question& question,
-                             Duration deadline) {
+Result<Exchange> ConnectionPool::ask(const std::string& address, const Question& question,
+                                     Duration deadline) {
     // The other side would cut us off for these, without a word.
     if (question.meta.size() > kMaxMeta || question.announced_bytes > kMaxBody)
         return Status(Code::BadInput, "the names in a request can have at most " +
@@ -206,8 +206,8 @@ Result<Exchange> Client::ask(const std::string& address, const Question& questio
     return attempt(address, question, deadline, std::move(*channel));
 }
 
-Result<PendingCall> Client::wait(const std::string& address, const std::string& meta,
-                                 Duration within, Duration silence) {
+Result<PendingCall> ConnectionPool::wait(const std::string& address, const std::string& meta,
+                                         Duration within, Duration silence) {
     within = std::clamp<Duration>(within, kLeastDeadline, kMostDeadline);
     silence = std::clamp(silence, kLeastSilence, kMostSilence);
     std::shared_ptr<WaitingConnection> failed;
@@ -227,7 +227,7 @@ Result<PendingCall> Client::wait(const std::string& address, const std::string& 
     }
 }
 
-std::pair<std::shared_ptr<WaitingConnection>, bool> Client::waiting_at(
+std::pair<std::shared_ptr<WaitingConnection>, bool> ConnectionPool::waiting_at(
     const std::string& address, const std::shared_ptr<WaitingConnection>& failed) {
     std::shared_ptr<WaitingConnection> replaced;  // goes without the lock, which it needs
     Lock lock(mutex_);
@@ -237,8 +237,8 @@ std::pair<std::shared_ptr<WaitingConnection>, bool> Client::waiting_at(
     return {known, fresh};
 }
 
-Result<std::string> Client::ask_text(const std::string& address, const Question& question,
-                                     Duration deadline) {
+Result<std::string> ConnectionPool::ask_text(const std::string& address, const Question& question,
+                                             Duration deadline) {
     if (question.body.size() > kMaxMessage)
         return Status(Code::BadInput, "a message of " + std::to_string(question.body.size()) +
                                           " bytes; the limit is " + std::to_string(kMaxMessage));
@@ -251,8 +251,8 @@ Result<std::string> Client::ask_text(const std::string& address, const Question&
     return text;
 }
 
-Result<Exchange> Client::attempt(const std::string& address, const Question& question,
-                                 Duration deadline, Channel channel) {
+Result<Exchange> ConnectionPool::attempt(const std::string& address, const Question& question,
+                                         Duration deadline, Channel channel) {
     Exchange exchange(this, address, std::move(channel), Deadline(deadline));
     Status status = exchange.send_question(question);
     if (status.ok() && question.meanwhile) question.meanwhile();
@@ -266,15 +266,15 @@ Result<Exchange> Client::attempt(const std::string& address, const Question& que
 Exchange::~Exchange() {
     if (channel_.fd() < 0) return;  // moved from
     if (clean_)
-        client_->give_back(address_, std::move(channel_));
+        pool_->give_back(address_, std::move(channel_));
     else
-        client_->discard(std::move(channel_));
+        pool_->discard(std::move(channel_));
 }
 
 Status Exchange::send_question(const Question& question) {
     Header header;
     header.op = op_ = question.op;
-    header.request = request_ = client_->next_request_++;
+    header.request = request_ = pool_->next_request_++;
     header.flags = question.flags;
     header.body_bytes = question.body.size() + question.announced_bytes;
     if (question.body.empty())
