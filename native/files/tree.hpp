@@ -1,5 +1,5 @@
 // Broadcast: every node ends up with its own copy. A program asks its agent, which asks the agent
-// above it in the path's tree (placement/tree.hpp), and so on up to the head, who alone reads the
+// above it in the path's tree (placement/trees.hpp), and so on up to the head, who alone reads the
 // shared file system. What comes down is kept at every hop. Files that are too large for that come
 // in parts, straight from the head.
 //

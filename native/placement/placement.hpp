@@ -16,7 +16,7 @@
 
 #include "placement/ring.hpp"
 #include "placement/slot_table.hpp"
-#include "placement/tree.hpp"
+#include "placement/trees.hpp"
 
 namespace holdfast {
 

@@ -12,7 +12,7 @@
 #include "base/hmac.hpp"
 #include "files/messages.hpp"
 #include "placement/ring.hpp"
-#include "placement/tree.hpp"
+#include "placement/trees.hpp"
 #include "python/bind.hpp"
 #include "python/raise.hpp"
 
@@ -178,7 +178,7 @@ void bind_placement(nb::module_& module) {
             "The numbers of the owners of `key`, fewer if there are fewer. In a key space those\n"
             "`without` own nothing.");
 
-    nb::class_<TreesOfRing>(module, "Trees", "holdfast.placement.tree.Trees at full speed.")
+    nb::class_<TreesOfRing>(module, "Trees", "holdfast.placement.trees.Trees at full speed.")
         .def(
             "__init__",
             [](TreesOfRing* self, const Ring& ring, const std::vector<std::string>& racks,

@@ -26,9 +26,9 @@
 #include "base/clock.hpp"
 #include "base/mutex.hpp"
 #include "rpc/incidents.hpp"
-#include "store/directory.hpp"
-#include "store/eviction.hpp"
+#include "store/evictor.hpp"
 #include "store/object_index.hpp"
+#include "store/tier_directory.hpp"
 #include "store/writer.hpp"
 
 namespace holdfast {

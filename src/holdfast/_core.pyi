@@ -74,7 +74,7 @@ class Placement:
         """
 
 class Trees:
-    """holdfast.placement.tree.Trees at full speed."""
+    """holdfast.placement.trees.Trees at full speed."""
 
     def __init__(self, ring: Ring, racks: Sequence[str], degree: int) -> None: ...
 

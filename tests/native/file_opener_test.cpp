@@ -8,7 +8,7 @@
 #include <set>
 #include <thread>
 
-#include "files/table.hpp"
+#include "files/attribute_table.hpp"
 #include "proxy.hpp"
 #include "support.hpp"
 

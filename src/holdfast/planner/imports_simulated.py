@@ -52,7 +52,7 @@ def _levels(nodes: int, degree: int) -> list[npt.NDArray[np.int64]]:
 
 
 def _standing(nodes: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Return the nodes by their position, as holdfast.placement.tree has them in one rack."""
+    """Return the nodes by their position, as holdfast.placement.trees has them in one rack."""
     head = int(rng.integers(nodes))
     others = np.delete(np.arange(nodes), head)
     turned = np.roll(others, -int(rng.integers(max(1, nodes - 1))))

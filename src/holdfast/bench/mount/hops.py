@@ -18,7 +18,7 @@ from time import perf_counter
 from ... import _core
 from ...errors import HoldfastError
 from ...placement.ring import Ring
-from ...placement.tree import Trees
+from ...placement.trees import Trees
 from ...units import format_size
 from .. import programs
 from ..core.stage import Part

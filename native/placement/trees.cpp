@@ -1,4 +1,4 @@
-#include "placement/tree.hpp"
+#include "placement/trees.hpp"
 
 #include <map>
 

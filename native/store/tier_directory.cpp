@@ -1,4 +1,4 @@
-#include "store/directory.hpp"
+#include "store/tier_directory.hpp"
 
 #include <dirent.h>
 #include <fcntl.h>

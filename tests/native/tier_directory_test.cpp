@@ -1,5 +1,5 @@
 // The directory behind a tier: private, its files read-only, gone at the end.
-#include "store/directory.hpp"
+#include "store/tier_directory.hpp"
 
 #include <fcntl.h>
 #include <linux/magic.h>

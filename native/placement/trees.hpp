@@ -1,4 +1,4 @@
-// The trees of src/holdfast/placement/tree.py, equal to them for every key: one tree for each path
+// The trees of src/holdfast/placement/trees.py, equal to them for every key: one tree for each path
 // of a broadcast, over the nodes of a ring. Immutable after construction, so thread-safe; never
 // blocks.
 #pragma once

@@ -1,5 +1,5 @@
 // Which object goes: those used again stay, one scan does not push them out.
-#include "store/eviction.hpp"
+#include "store/evictor.hpp"
 
 #include <set>
 

@@ -1,4 +1,4 @@
-#include "files/table.hpp"
+#include "files/attribute_table.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // What programs are told of the originals of their copies.
-#include "files/table.hpp"
+#include "files/attribute_table.hpp"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "store/eviction.hpp"
+#include "store/evictor.hpp"
 
 #include <algorithm>
 
