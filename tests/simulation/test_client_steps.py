@@ -19,13 +19,13 @@ from holdfast.errors import (
 )
 from holdfast.membership.view import SPARE, Entry, Member, State, View
 from holdfast.objects.steps import (
-    Doubt,
-    Drop,
-    Look,
-    Merge,
+    DoubtStep,
+    DropStep,
+    LookStep,
+    MergeStep,
     ObjectSteps,
-    Put,
-    Refresh,
+    PutStep,
+    RefreshStep,
     Step,
     Steps,
 )
@@ -76,14 +76,14 @@ class Driven:
             return end.value
 
     def looked(self) -> list[str]:
-        return [step.member.node for step in self.done if isinstance(step, Look)]
+        return [step.member.node for step in self.done if isinstance(step, LookStep)]
 
 
 def test_rule_7_owners_are_asked_in_order_then_every_member() -> None:
     driven = Driven(entries(9))
 
     def missing(step: Step) -> bool:
-        if isinstance(step, Look):
+        if isinstance(step, LookStep):
             raise NotFound("not here")
         return False
 
@@ -100,7 +100,7 @@ def test_what_moved_to_its_owners_while_others_were_asked_is_found() -> None:
     owner = driven.routing.owners.of(KEY, 1)[0].node
 
     def answer(step: Step) -> object:
-        if isinstance(step, Look):
+        if isinstance(step, LookStep):
             if step.member.node == owner and len(driven.looked()) > 1:
                 return "found"
             raise NotFound("not here")
@@ -112,7 +112,7 @@ def test_what_moved_to_its_owners_while_others_were_asked_is_found() -> None:
 
 def test_rule_7_not_found_only_if_nobody_was_lost_and_everybody_answered() -> None:
     def missing(step: Step) -> bool:
-        if isinstance(step, Look):
+        if isinstance(step, LookStep):
             raise NotFound("not here")
         return False
 
@@ -124,14 +124,14 @@ def test_rule_7_not_found_only_if_nobody_was_lost_and_everybody_answered() -> No
         driven.drive(driven.client.find(KEY), missing)
 
     def silent(step: Step) -> bool:
-        if isinstance(step, Look) and step.member.node == "n1":
+        if isinstance(step, LookStep) and step.member.node == "n1":
             raise DeadlineMissed("no answer")
         return missing(step)
 
     driven = Driven(entries(3))
     with pytest.raises(Unavailable, match="but n1 may have held it"):
         driven.drive(driven.client.find(KEY), silent)
-    assert any(isinstance(step, Doubt) for step in driven.done)
+    assert any(isinstance(step, DoubtStep) for step in driven.done)
 
 
 def test_not_found_is_not_taken_from_who_was_started_in_the_place_of_the_owner() -> None:
@@ -139,26 +139,26 @@ def test_not_found_is_not_taken_from_who_was_started_in_the_place_of_the_owner()
     second = driven.routing.owners.of(KEY, 2)[1]
 
     def answer(step: Step) -> bool:
-        if isinstance(step, Look) and step.member is second:
+        if isinstance(step, LookStep) and step.member is second:
             raise Unavailable("this address now belongs to another member")
-        if isinstance(step, Look):
+        if isinstance(step, LookStep):
             raise NotFound("not here")
         return False  # the others have not heard of it yet
 
     with pytest.raises(Unavailable, match=f"{second.node} may have held it"):
         driven.drive(driven.client.find(KEY), answer)
-    assert any(isinstance(step, Doubt) and step.member is second for step in driven.done)
+    assert any(isinstance(step, DoubtStep) and step.member is second for step in driven.done)
 
 
 def test_a_view_that_another_thread_brought_in_is_looked_through_too() -> None:
     driven = Driven(entries(2))
 
     def answer(step: Step) -> object:
-        if isinstance(step, Look):
+        if isinstance(step, LookStep):
             if step.member.node == "n2":
                 return "found"
             raise NotFound("not here")
-        if isinstance(step, Refresh):
+        if isinstance(step, RefreshStep):
             driven.routing.merge(entries(3))  # by the other thread; our own brings nothing
         return False
 
@@ -170,20 +170,20 @@ def test_a_drop_needs_an_owner() -> None:
     driven = Driven(known)
     with pytest.raises(NotEnoughNodes, match="could record the drop"):
         driven.drive(driven.client.drop(KEY, 2), lambda _step: False)
-    assert driven.done == [Refresh()]
+    assert driven.done == [RefreshStep()]
 
 
 def test_a_drop_at_few_owners_asks_first_whether_there_are_more() -> None:
     driven = Driven(entries(4, dead=(1, 2, 3)))
 
     def answer(step: Step) -> bool:
-        if isinstance(step, Refresh):
+        if isinstance(step, RefreshStep):
             alive = [Entry(member(n), 1, State.ALIVE) for n in range(4)]
             return driven.routing.merge(alive)
         return True
 
     driven.drive(driven.client.drop(KEY, 2), answer)
-    drops = [step for step in driven.done if isinstance(step, Drop)]
+    drops = [step for step in driven.done if isinstance(step, DropStep)]
     owners = [owner.number for owner in driven.routing.owners.of(KEY, 2)]
     assert [drop.member.number for drop in drops] == owners
     assert all(drop.owners == owners for drop in drops)
@@ -194,16 +194,16 @@ def test_a_drop_goes_to_as_many_owners_as_anybody_knows_of() -> None:
     first, second, third = driven.routing.owners.of(KEY, 3)
 
     def answer(step: Step) -> object:
-        if isinstance(step, Look):
+        if isinstance(step, LookStep):
             return 3 if step.member is second else 2
-        if isinstance(step, Drop) and step.member is second and len(step.owners) < 3:
+        if isinstance(step, DropStep) and step.member is second and len(step.owners) < 3:
             error = StaleView("other owners")
             error.at = second.address
             raise error
         return False
 
     driven.drive(driven.client.drop(KEY, 2), answer)
-    drops = [(step.member, len(step.owners)) for step in driven.done if isinstance(step, Drop)]
+    drops = [(step.member, len(step.owners)) for step in driven.done if isinstance(step, DropStep)]
     assert drops == [(first, 2), (second, 2), (second, 3), (third, 3)]
 
 
@@ -247,7 +247,7 @@ def test_a_connection_that_broke_is_no_reason_to_doubt_who_answers_the_next_time
     first, second = driven.routing.owners.of(KEY, 2)
 
     def answer(step: Step) -> object:
-        if isinstance(step, Look) and step.member.node == first.node:
+        if isinstance(step, LookStep) and step.member.node == first.node:
             if driven.looked().count(first.node) == 1:
                 raise Unavailable("the connection broke")
             raise Damaged("the copy here was damaged and has been dropped")
@@ -255,13 +255,13 @@ def test_a_connection_that_broke_is_no_reason_to_doubt_who_answers_the_next_time
 
     assert driven.drive(driven.client.find(KEY), answer) == "found"
     assert driven.looked() == [first.node, first.node, second.node]
-    assert not any(isinstance(step, Doubt) for step in driven.done)
+    assert not any(isinstance(step, DoubtStep) for step in driven.done)
 
 
 def test_a_put_for_which_fewer_nodes_will_do_takes_all_that_live() -> None:
     driven = Driven(entries(2))
     driven.drive(driven.client.put(KEY, 3, or_fewer=True), lambda _: None)
-    (put,) = (step for step in driven.done if isinstance(step, Put))
+    (put,) = (step for step in driven.done if isinstance(step, PutStep))
     assert put.owners == [member.number for member in driven.routing.owners.of(KEY, 3)]
     assert (len(put.owners), put.up_to) == (2, 3)
     with pytest.raises(NotEnoughNodes, match="3 copies need as many nodes, but only 2 of 2"):
@@ -276,20 +276,20 @@ def test_a_put_for_which_fewer_nodes_will_do_takes_those_it_is_told_of() -> None
     driven = Driven(entries(1))
 
     def answer(step: Step) -> object:
-        if isinstance(step, Put) and len(step.owners) < 3:
+        if isinstance(step, PutStep) and len(step.owners) < 3:
             error = StaleView("other owners")
             error.at = "a0"
             raise error
-        if isinstance(step, Merge):
+        if isinstance(step, MergeStep):
             return driven.routing.merge(entries(3))
         return False
 
     driven.drive(driven.client.put(KEY, 3, or_fewer=True), answer)
-    assert [len(step.owners) for step in driven.done if isinstance(step, Put)] == [1, 3]
+    assert [len(step.owners) for step in driven.done if isinstance(step, PutStep)] == [1, 3]
 
 
 def test_a_drop_says_how_many_copies_were_wanted() -> None:
     driven = Driven(entries(2))
     driven.drive(driven.client.drop(KEY, 3), lambda _: False)
-    drops = [step for step in driven.done if isinstance(step, Drop)]
+    drops = [step for step in driven.done if isinstance(step, DropStep)]
     assert [(len(drop.owners), drop.copies) for drop in drops] == [(2, 3), (2, 3)]

@@ -18,18 +18,18 @@ from ..client.connection import Connection
 from ..errors import BadInput, Damaged, Full, HoldfastError, KeyExists, TryAgain
 from .steps import (
     FAILURES,
-    Doubt,
-    Drop,
-    DropBelow,
-    Look,
-    Merge,
+    DoubtStep,
+    DropBelowStep,
+    DropStep,
+    LookStep,
+    MergeStep,
     ObjectSteps,
-    Put,
-    Refresh,
-    Sleep,
+    PutStep,
+    RefreshStep,
+    SleepStep,
     Step,
     Steps,
-    Verify,
+    VerifyStep,
 )
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Objects:
             )
         client, address = self._connection.client, self._connection.routing.address
 
-        def put(step: Put) -> None:
+        def put(step: PutStep) -> None:
             chain = [address(step.chain[0]), *(member.address for member in step.chain[1:])]
             client.put(
                 chain,
@@ -199,9 +199,9 @@ class Objects:
         client, deadline = self._connection.client, self._connection.deadline
         copies = self.stat(key).copies
 
-        def drop(step: Look | Drop) -> int | None:
+        def drop(step: LookStep | DropStep) -> int | None:
             address = self._connection.routing.address(step.member)
-            if isinstance(step, Look):
+            if isinstance(step, LookStep):
                 return self._stat(name, address, step.member.number).copies
             client.drop(address, name, step.owners, deadline=deadline, copies=step.copies)
             return None
@@ -231,7 +231,7 @@ class Objects:
             return
         client, deadline = self._connection.client, self._connection.deadline
 
-        def drop(step: DropBelow) -> None:
+        def drop(step: DropBelowStep) -> None:
             address = self._connection.routing.address(step.member)
             client.drop_below(address, name, bound, deadline=deadline)
 
@@ -245,8 +245,8 @@ class Objects:
         """Let `ask` try one member after the other: its address, and its number."""
         address = self._connection.routing.address
 
-        def act(step: Look | Verify) -> T | None:
-            if isinstance(step, Look):
+        def act(step: LookStep | VerifyStep) -> T | None:
+            if isinstance(step, LookStep):
                 return ask(address(step.member), step.member.number)
             with contextlib.suppress(HoldfastError):
                 self._connection.client.verify(
@@ -280,13 +280,13 @@ class Objects:
 
     def _carry_out(self, step: Step, act: Callable[[Any], object]) -> object:
         match step:
-            case Refresh():
+            case RefreshStep():
                 return self._connection.refresh()
-            case Merge(member):
+            case MergeStep(member):
                 return self._connection.merge(member)
-            case Doubt(member, key, cause):
+            case DoubtStep(member, key, cause):
                 self._connection.doubt(member, _shown(key), cause)
-            case Sleep(seconds):
+            case SleepStep(seconds):
                 time.sleep(seconds)
             case _:
                 return act(step)

@@ -38,7 +38,7 @@ FAILURES = (TryAgain, Refused)
 _AGAIN = 2
 
 
-class Look(msgspec.Struct, frozen=True):
+class LookStep(msgspec.Struct, frozen=True):
     """Ask a member for the object, or about it; sent back: what it answered.
 
     Another member that lives at its address by now answers `Unavailable`, not `NotFound`. While
@@ -48,7 +48,7 @@ class Look(msgspec.Struct, frozen=True):
     member: Member
 
 
-class Put(msgspec.Struct, frozen=True):
+class PutStep(msgspec.Struct, frozen=True):
     """Store the object at all members of `chain`; `owners` is the list to be checked by each.
 
     If `up_to` is not 0 so many copies are wanted as soon as there are nodes for them.
@@ -59,7 +59,7 @@ class Put(msgspec.Struct, frozen=True):
     up_to: int = 0
 
 
-class Drop(msgspec.Struct, frozen=True):
+class DropStep(msgspec.Struct, frozen=True):
     """Drop the object at a member, which checks `owners`; so many `copies` were wanted."""
 
     member: Member
@@ -67,29 +67,29 @@ class Drop(msgspec.Struct, frozen=True):
     copies: int
 
 
-class DropBelow(msgspec.Struct, frozen=True):
+class DropBelowStep(msgspec.Struct, frozen=True):
     """Let a member drop all versions below one."""
 
     member: Member
 
 
-class Verify(msgspec.Struct, frozen=True):
+class VerifyStep(msgspec.Struct, frozen=True):
     """Let a member read its copy again, and drop it if it is bad."""
 
     member: Member
 
 
-class Refresh(msgspec.Struct, frozen=True):
+class RefreshStep(msgspec.Struct, frozen=True):
     """Ask an agent for its view; sent back: whether it changed who lives."""
 
 
-class Merge(msgspec.Struct, frozen=True):
+class MergeStep(msgspec.Struct, frozen=True):
     """Exchange views with a member; sent back: whether ours changed who lives."""
 
     member: Member
 
 
-class Doubt(msgspec.Struct, frozen=True):
+class DoubtStep(msgspec.Struct, frozen=True):
     """Tell an agent that a member failed us, with which key, and how."""
 
     member: Member
@@ -97,13 +97,23 @@ class Doubt(msgspec.Struct, frozen=True):
     cause: str
 
 
-class Sleep(msgspec.Struct, frozen=True):
+class SleepStep(msgspec.Struct, frozen=True):
     """Wait."""
 
     seconds: float
 
 
-Step = Look | Put | Drop | DropBelow | Verify | Refresh | Merge | Doubt | Sleep
+Step = (
+    LookStep
+    | PutStep
+    | DropStep
+    | DropBelowStep
+    | VerifyStep
+    | RefreshStep
+    | MergeStep
+    | DoubtStep
+    | SleepStep
+)
 Steps = Generator[Step, Any, Any]
 
 
@@ -135,7 +145,7 @@ class ObjectSteps:
                     missing.append(member.node)
                 except Damaged:
                     # On its way or at rest? Its agent looks again, and drops a copy that is bad.
-                    yield Verify(member)
+                    yield VerifyStep(member)
                     missing.append(member.node)
             if not (yield from self._newer(view)):
                 break  # else there are members that we did not know
@@ -147,11 +157,11 @@ class ObjectSteps:
 
     def _look(self, member: Member) -> Steps:
         try:
-            return (yield Look(member))
+            return (yield LookStep(member))
         except Unavailable:
             # A connection that broke says little of the agent behind it: it may have met a copy
             # that it cannot read, and has given it up by now. One that is gone refuses at once.
-            return (yield Look(member))
+            return (yield LookStep(member))
 
     def _candidates(self, key: bytes, local_first: bool) -> Iterator[Member]:
         yield from self._routing.candidates(key, self._clock(), local_first)
@@ -177,7 +187,7 @@ class ObjectSteps:
                 continue
             try:
                 numbers = [member.number for member in owners]
-                yield Put(self._routing.chain(owners), numbers, copies if or_fewer else 0)
+                yield PutStep(self._routing.chain(owners), numbers, copies if or_fewer else 0)
             except TryAgain as error:
                 trouble.keep(error)
                 yield from self._overcome(trouble)
@@ -212,7 +222,7 @@ class ObjectSteps:
                 continue
             try:
                 for member in left:
-                    yield Drop(member, [owner.number for owner in owners], copies)
+                    yield DropStep(member, [owner.number for owner in owners], copies)
                     done.add(member.number)
             except TryAgain as error:
                 trouble.keep(error)
@@ -222,12 +232,12 @@ class ObjectSteps:
 
     def drop_below(self, prefix: bytes) -> Steps:
         """Let all members drop versions (rule 9); those that do not answer will hear of it."""
-        yield Refresh()
+        yield RefreshStep()
         told, now = False, self._clock()
         # Those that failed recently are asked as well, after the others: they may hold some.
         for member in sorted(self._routing.live, key=lambda one: self._routing.avoids(one, now)):
             try:
-                yield DropBelow(member)
+                yield DropBelowStep(member)
                 told = True
             except FAILURES as error:
                 yield from self._blame(member, prefix, error)
@@ -240,13 +250,13 @@ class ObjectSteps:
         if member is None:
             return 0
         try:
-            return (yield Look(member))
+            return (yield LookStep(member))
         except HoldfastError:
             return 0
 
     def _newer(self, view: int) -> Steps:
         """Ask for a newer view than `view`; another thread may have brought it in meanwhile."""
-        yield Refresh()
+        yield RefreshStep()
         return self._routing.owners.identity != view
 
     def _unreachable(self, owners: list[Member], trouble: _Trouble) -> Steps:
@@ -259,8 +269,8 @@ class ObjectSteps:
             f"{', '.join(silent)} failed recently and no other node has taken over yet; try again"
         )
         trouble.check(now)
-        if not (yield Refresh()):
-            yield Sleep(_PAUSE)
+        if not (yield RefreshStep()):
+            yield SleepStep(_PAUSE)
         return True
 
     def _overcome(self, trouble: _Trouble) -> Steps:
@@ -270,24 +280,24 @@ class ObjectSteps:
         if isinstance(trouble.last, Busy):
             # Two writers of one key: each lets go at once, so one of them gets through.
             trouble.check(self._clock())
-            yield Sleep(self._rng.uniform(0.001, 0.02))
+            yield SleepStep(self._rng.uniform(0.001, 0.02))
         elif isinstance(trouble.last, StaleView):
             trouble.check(self._clock())
-            yield Refresh() if member is None else Merge(member)
+            yield RefreshStep() if member is None else MergeStep(member)
             if trouble.stale:  # gossip needs its time
-                yield Sleep(_PAUSE)
+                yield SleepStep(_PAUSE)
             trouble.stale = True
         elif member is None:
             trouble.check(self._clock())
-            if not (yield Refresh()):
-                yield Sleep(_PAUSE)
+            if not (yield RefreshStep()):
+                yield SleepStep(_PAUSE)
         else:
             trouble.causes[member.node] = str(trouble.last)
             yield from self._blame(member, trouble.key, trouble.last)
 
     def _blame(self, member: Member, key: bytes, error: HoldfastError) -> Steps:
         self._routing.avoid(member, self._clock())
-        yield Doubt(member, key, f"{type(error).__name__}: {error}")
+        yield DoubtStep(member, key, f"{type(error).__name__}: {error}")
 
     def _alive(self, owners: int) -> str:
         """Say how many can own something."""

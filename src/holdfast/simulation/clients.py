@@ -104,7 +104,7 @@ class Client:
         """Store an object: some bytes that stand for all of them, and from `HEADER` on a header."""
         content, mark, header = version.partition(HEADER)
 
-        def put(step: steps.Put) -> Doing:
+        def put(step: steps.PutStep) -> Doing:
             chain = [member.address for member in step.chain]
             deadline = self.settings.deadline
             message = PutMessage(
@@ -125,8 +125,8 @@ class Client:
     def get(self, key: bytes) -> Doing:
         """Return an object as it was put, and how many copies its writer wanted."""
 
-        def look(step: steps.Look | steps.Verify) -> Doing:
-            if isinstance(step, steps.Verify):
+        def look(step: steps.LookStep | steps.VerifyStep) -> Doing:
+            if isinstance(step, steps.VerifyStep):
                 try:
                     yield from self._ask(step.member.address, VerifyMessage(key))
                 except HoldfastError:
@@ -169,8 +169,8 @@ class Client:
         """Drop an object for ever."""
         _, copies = yield from self.get(key)
 
-        def drop(step: steps.Look | steps.Drop) -> Doing:
-            if isinstance(step, steps.Look):
+        def drop(step: steps.LookStep | steps.DropStep) -> Doing:
+            if isinstance(step, steps.LookStep):
                 found: Found = yield from self._look(step, key)
                 return found.held.copies
             yield from self._ask(step.member.address, DropMessage(key, step.owners, step.copies))
@@ -180,12 +180,12 @@ class Client:
     def drop_below(self, prefix: bytes, version: int) -> Doing:
         """Drop all versions below one, for ever."""
 
-        def drop(step: steps.DropBelow) -> Doing:
+        def drop(step: steps.DropBelowStep) -> Doing:
             yield from self._ask(step.member.address, DropBelowMessage(prefix, version))
 
         yield from self._drive(self._steps.drop_below(prefix), drop)
 
-    def _look(self, step: steps.Look, key: bytes) -> Doing:
+    def _look(self, step: steps.LookStep, key: bytes) -> Doing:
         return self._ask(step.member.address, GetMessage(key, step.member.number))
 
     def do(self, doing: Doing, then: Callable[[Any, HoldfastError | None], None]) -> None:
@@ -231,13 +231,13 @@ class Client:
 
     def _carry_out(self, step: steps.Step, act: Callable[[Any], Doing]) -> Doing:
         match step:
-            case steps.Refresh():
+            case steps.RefreshStep():
                 return (yield from self._refresh())
-            case steps.Merge(member):
+            case steps.MergeStep(member):
                 return (yield from self._merge(member))
-            case steps.Doubt(member):
+            case steps.DoubtStep(member):
                 yield from self._doubt(member)
-            case steps.Sleep(seconds):
+            case steps.SleepStep(seconds):
                 yield Wait(seconds)
             case _:
                 return (yield from act(step))
