@@ -22,7 +22,7 @@ from holdfast.restoration.events import (
     TickEvent,
     ViewEvent,
 )
-from holdfast.restoration.holdings import Held
+from holdfast.restoration.holdings import ObjectSummary
 from holdfast.restoration.messages import Request
 from holdfast.restoration.restorer import Restorer
 from holdfast.simulation.store import Store
@@ -172,7 +172,7 @@ class Some:
         if source is None or not self._reaches(one, pull.source) or one.store.was_dropped(key):
             return FailedEvent(pull.ticket)
         self.pulls.append((one.member.node, key))
-        held: Held = source.held
+        held: ObjectSummary = source.held
         try:
             writer = one.store.create(
                 key,

@@ -8,7 +8,7 @@ from support.trio import TRIO, Trio
 
 from holdfast.membership.view import Member
 from holdfast.restoration.events import Instruction, RestoreInstruction
-from holdfast.restoration.holdings import TIERS, Held
+from holdfast.restoration.holdings import TIERS, ObjectSummary
 
 KEYS = [b"@trio/%d" % i for i in range(30)]
 PLAIN = [b"key %d" % i for i in range(30)]
@@ -106,7 +106,7 @@ class Rebuilding(Trio):
 
     restore_after = 0.0
 
-    def restoring(self, ticket: int, held: Held, source: Member) -> RestoreInstruction:
+    def restoring(self, ticket: int, held: ObjectSummary, source: Member) -> RestoreInstruction:
         return RebuildInstruction(ticket, held, source)
 
 

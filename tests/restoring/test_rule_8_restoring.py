@@ -12,7 +12,7 @@ from restoring_members import PERIOD, Some
 from holdfast._core import crc32c
 from holdfast.restoration import holdings
 from holdfast.restoration.events import FailedEvent, PullInstruction
-from holdfast.restoration.holdings import Held
+from holdfast.restoration.holdings import ObjectSummary
 from holdfast.restoration.messages import Compare, Exchange, OtherView
 
 KEYS = [b"key %d" % i for i in range(60)]
@@ -386,7 +386,7 @@ def test_a_drop_of_the_key_before_they_meet_is_a_drop_of_both() -> None:
 
 def test_a_key_that_is_too_long_is_cut_when_it_is_set_aside() -> None:
     keys = [b"k" * 4096, b"k" * 4095 + b"l"]
-    aside = [holdings.aside(Held(key, 10, 1, 0, 1)) for key in keys]
+    aside = [holdings.aside(ObjectSummary(key, 10, 1, 0, 1)) for key in keys]
     assert len(set(aside)) == 2
     assert all(len(key) == 4096 and key.startswith(holdings.ASIDE) for key in aside)
 

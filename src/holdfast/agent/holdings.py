@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .. import _core
 from ..membership.owners import Owners
-from ..restoration.holdings import TIERS, Held, held_of
+from ..restoration.holdings import TIERS, ObjectSummary, held_of
 
 
 class CoreHoldings:
@@ -29,23 +29,23 @@ class CoreHoldings:
         """See all objects under other owners."""
         self._core.set_placement(owners.placement)
 
-    def held_with(self, peer: int, buckets: Sequence[int]) -> list[Held]:
+    def held_with(self, peer: int, buckets: Sequence[int]) -> list[ObjectSummary]:
         """List the objects in these parts."""
         return [held_of(held) for held in self._core.held_with(peer, list(buckets))]
 
-    def held(self, key: bytes) -> Held | None:
+    def held(self, key: bytes) -> ObjectSummary | None:
         """Look for one object."""
         found = self._core.held(key)
         return None if found is None else held_of(found)
 
-    def has_room(self, held: Held) -> bool:
+    def has_room(self, held: ObjectSummary) -> bool:
         """Tell whether an object would find room here at this moment."""
         return self._core.has_room(TIERS[held.tier], held.size)
 
-    def strays(self, limit: int, after: bytes) -> list[Held]:
+    def strays(self, limit: int, after: bytes) -> list[ObjectSummary]:
         """List objects that we hold and do not own."""
         return [held_of(held) for held in self._core.strays(limit, after)]
 
-    def raise_copies(self, held: Held, copies: int, least: int) -> None:
+    def raise_copies(self, held: ObjectSummary, copies: int, least: int) -> None:
         """Want more copies of exactly that object, if it is here, or more nodes for it."""
         self._core.raise_copies(held.key, held.size, held.crc32c, copies, least)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ..membership.owners import Owners
-from .holdings import BUCKETS, Digest, Held, Holdings
+from .holdings import BUCKETS, Digest, Holdings, ObjectSummary
 from .messages import Compare, Compared, Exchange, Exchanged, Reply
 from .portions import Bounds, first, portions
 from .requests import OpenRequests
@@ -35,7 +35,7 @@ class AntiEntropy:
         me: int,
         holdings: Holdings,
         ask: OpenRequests,
-        meet: Callable[[Held, int], Held | None],
+        meet: Callable[[ObjectSummary, int], ObjectSummary | None],
     ) -> None:
         self._me = me
         self._holdings = holdings
@@ -134,7 +134,7 @@ class AntiEntropy:
             return
         now, later = buckets[:at_a_time], buckets[at_a_time:]
 
-        def go_on(left: list[tuple[Bounds, list[Held]]]) -> None:
+        def go_on(left: list[tuple[Bounds, list[ObjectSummary]]]) -> None:
             if not left or owners is not self._owners:
                 self._exchange(owners, peer, later, at_a_time)
                 return
@@ -174,5 +174,5 @@ class AntiEntropy:
         return Exchanged(first(ours.values(), _key))
 
 
-def _key(held: Held) -> bytes:
+def _key(held: ObjectSummary) -> bytes:
     return held.key

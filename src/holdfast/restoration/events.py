@@ -9,7 +9,7 @@ import msgspec
 
 from ..membership.owners import Owners
 from ..membership.view import Member
-from .holdings import Held
+from .holdings import ObjectSummary
 from .messages import Reply, Request
 
 
@@ -76,7 +76,7 @@ class RestoreInstruction(msgspec.Struct, frozen=True):
     """Bring an object back that `source` knows of; ends as `PulledEvent` or `FailedEvent`."""
 
     ticket: int
-    held: Held
+    held: ObjectSummary
     source: Member
 
 
@@ -91,6 +91,6 @@ Instruction = AskInstruction | MergeInstruction | RestoreInstruction
 class Restoring(Protocol):
     """A key space whose objects come back otherwise than by a `PullInstruction`."""
 
-    def restoring(self, ticket: int, held: Held, source: Member) -> RestoreInstruction:
+    def restoring(self, ticket: int, held: ObjectSummary, source: Member) -> RestoreInstruction:
         """Say how an object comes back that we lack."""
         ...

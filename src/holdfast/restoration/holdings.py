@@ -29,7 +29,7 @@ Notice = Annotated[bytes, msgspec.Meta(min_length=1, max_length=4160)]
 Digest = tuple[Number, Number]
 
 
-class Held(msgspec.Struct, frozen=True, array_like=True):
+class ObjectSummary(msgspec.Struct, frozen=True, array_like=True):
     """One object as one member holds it; its checksum is that of its bytes and its header."""
 
     key: Key
@@ -45,9 +45,9 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
 TIERS = {tier.value: tier for tier in (_core.Tier.MEMORY, _core.Tier.DISK)}
 
 
-def held_of(held: _core.Held) -> Held:
+def held_of(held: _core.Held) -> ObjectSummary:
     """Return what the core holds as a plain struct that can travel."""
-    return Held(held.key, held.size, held.crc32c, held.tier.value, held.copies, held.least)
+    return ObjectSummary(held.key, held.size, held.crc32c, held.tier.value, held.copies, held.least)
 
 
 # One key, two versions: while the network was cut, both sides may have taken other bytes under one
@@ -57,12 +57,12 @@ def held_of(held: _core.Held) -> Held:
 # checksum count as equal.
 
 
-def version(held: Held) -> tuple[int, int]:
+def version(held: ObjectSummary) -> tuple[int, int]:
     """Return what tells two versions of a key apart; the greater one wins."""
     return held.size, held.crc32c
 
 
-def aside(held: Held) -> bytes:
+def aside(held: ObjectSummary) -> bytes:
     """Return the key under which a version is kept that lost its own."""
     key = ASIDE + b"%d-%08x/" % version(held) + held.key
     if len(key) <= _LONGEST:
@@ -86,15 +86,15 @@ class Holdings(Protocol):
         """Return the parts of the digest that we share with `peer`."""
         ...
 
-    def held_with(self, peer: int, buckets: Sequence[int]) -> list[Held]:
+    def held_with(self, peer: int, buckets: Sequence[int]) -> list[ObjectSummary]:
         """List the objects in these parts."""
         ...
 
-    def held(self, key: bytes) -> Held | None:
+    def held(self, key: bytes) -> ObjectSummary | None:
         """Look for one object; what was evicted may still count."""
         ...
 
-    def strays(self, limit: int, after: bytes) -> list[Held]:
+    def strays(self, limit: int, after: bytes) -> list[ObjectSummary]:
         """List objects that we hold and do not own, in the order of their keys."""
         ...
 
@@ -106,11 +106,11 @@ class Holdings(Protocol):
         """Remove a stray; tells whether it was still that object and still a stray."""
         ...
 
-    def has_room(self, held: Held) -> bool:
+    def has_room(self, held: ObjectSummary) -> bool:
         """Tell whether an object would find room here at this moment."""
         ...
 
-    def raise_copies(self, held: Held, copies: int, least: int) -> None:
+    def raise_copies(self, held: ObjectSummary, copies: int, least: int) -> None:
         """Want more copies of exactly that object, if it is here, or more nodes for it."""
         ...
 

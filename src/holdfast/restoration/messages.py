@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from .holdings import BUCKETS, NOTICE_BUCKETS, Digest, Held, Key, Notice, Number
+from .holdings import BUCKETS, NOTICE_BUCKETS, Digest, Key, Notice, Number, ObjectSummary
 from .portions import Bounds
 
 _Part = Annotated[int, msgspec.Meta(ge=0, lt=BUCKETS)]
@@ -41,14 +41,14 @@ class Exchange(msgspec.Struct, frozen=True, tag=True):
     identity: Number
     sender: Number
     buckets: list[_Part]
-    held: list[Held]
+    held: list[ObjectSummary]
     bounds: Bounds = Bounds()
 
 
 class Exchanged(msgspec.Struct, frozen=True, tag=True):
     """The answer: what the sender lacks itself, and other versions of what it has."""
 
-    held: list[Held] = []
+    held: list[ObjectSummary] = []
 
 
 class Confirm(msgspec.Struct, frozen=True, tag=True):
@@ -56,14 +56,14 @@ class Confirm(msgspec.Struct, frozen=True, tag=True):
 
     identity: Number
     sender: Number
-    held: list[Held]
+    held: list[ObjectSummary]
 
 
 class Confirmed(msgspec.Struct, frozen=True, tag=True):
     """The answer: those that the owner has, too, and those of which it has another version."""
 
     keys: list[Key] = []
-    other: list[Held] = []
+    other: list[ObjectSummary] = []
 
 
 class CompareNotices(msgspec.Struct, frozen=True, tag=True):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterator
 
 import msgspec
 
-from .holdings import Held
+from .holdings import ObjectSummary
 
 #: So many copies are fetched at the same time, as long as they are small: those are bound by round
 #: trips. One large one at a time keeps a node busy, and leaves some of it to whoever reads.
@@ -22,7 +22,7 @@ _REST = 5.0
 class Lack(msgspec.Struct):
     """An object that we lack, and members that hold it."""
 
-    held: Held
+    held: ObjectSummary
     sources: list[int]
     failed: set[int] = set()  # of those that were asked lately
 
@@ -44,7 +44,7 @@ class PullQueue:
         self.bytes = 0  # fetched so far
         self.copies = 0
 
-    def add(self, held: Held, source: int) -> None:
+    def add(self, held: ObjectSummary, source: int) -> None:
         """Note that we lack an object that `source` holds."""
         lack = self._lacks.get(held.key)
         if lack is None:
@@ -60,9 +60,9 @@ class PullQueue:
         self,
         now: float,
         live: Container[int],
-        due: Callable[[Held], float | None],
+        due: Callable[[ObjectSummary], float | None],
         ticket: Callable[[], int],
-    ) -> Iterator[tuple[int, Held, int]]:
+    ) -> Iterator[tuple[int, ObjectSummary, int]]:
         """Yield what to fetch now: ticket, object and source.
 
         `due` says when an object may be fetched. What is never to be, or has no `live` source, is

@@ -28,7 +28,7 @@ from .events import (
     TickEvent,
     ViewEvent,
 )
-from .holdings import ASIDE, Held, Holdings, aside, version
+from .holdings import ASIDE, Holdings, ObjectSummary, aside, version
 from .losses import Losses
 from .messages import (
     Compare,
@@ -199,10 +199,10 @@ class Restorer:
         if self._owners is not None and not self._partition_wait.left(now):
             self._trimmer.tick(self._owners, now)
 
-    def _lack(self, held: Held, source: int) -> None:
+    def _lack(self, held: ObjectSummary, source: int) -> None:
         self._pulls.add(held, source)
 
-    def _meet(self, theirs: Held, source: int) -> Held | None:
+    def _meet(self, theirs: ObjectSummary, source: int) -> ObjectSummary | None:
         """See that another member holds this; return what we hold instead, if that wins."""
         ours = self._holdings.held(theirs.key)
         if ours is not None:
@@ -218,7 +218,7 @@ class Restorer:
         self._lack(theirs, source)
         return None
 
-    def _agree(self, ours: Held, theirs: Held) -> None:
+    def _agree(self, ours: ObjectSummary, theirs: ObjectSummary) -> None:
         """Both hold it; a put that wanted more copies may have come to an end at one only."""
         if theirs.copies > ours.copies or theirs.least > ours.least:
             self._holdings.raise_copies(ours, theirs.copies, theirs.least)
@@ -234,7 +234,7 @@ class Restorer:
                 other.append(mine)
         return Confirmed(confirmed, other)
 
-    def _due(self, held: Held) -> float | None:
+    def _due(self, held: ObjectSummary) -> float | None:
         """Return when an object may be restored; None if we do not own it, or lack it no more."""
         assert self._owners is not None
         owners = self._owners.of(held.key, held.copies)
@@ -263,7 +263,9 @@ class Restorer:
         return out
 
 
-def _restoring(owners: Owners, ticket: int, held: Held, source: Member) -> RestoreInstruction:
+def _restoring(
+    owners: Owners, ticket: int, held: ObjectSummary, source: Member
+) -> RestoreInstruction:
     """Say how an object comes back."""
     space = owners.space(held.key)
     if isinstance(space, Restoring):

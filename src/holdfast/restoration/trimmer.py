@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ..membership.owners import Owners
-from .holdings import Held, Holdings
+from .holdings import Holdings, ObjectSummary
 from .messages import Confirm, Confirmed, Reply
 from .requests import OpenRequests
 
@@ -29,7 +29,7 @@ class Trimmer:
         me: int,
         holdings: Holdings,
         ask: OpenRequests,
-        meet: Callable[[Held, int], Held | None],
+        meet: Callable[[ObjectSummary, int], ObjectSummary | None],
     ) -> None:
         self._me = me
         self._holdings = holdings
@@ -52,7 +52,7 @@ class Trimmer:
             return
         strays = self._holdings.strays(_ROUND, self._after)
         self._after = strays[-1].key if strays else b""
-        by_owner: dict[int, list[Held]] = {}
+        by_owner: dict[int, list[ObjectSummary]] = {}
         for held in strays:
             for member in owners.of(held.key, held.copies):
                 by_owner.setdefault(member.number, []).append(held)

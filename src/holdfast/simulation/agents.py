@@ -27,7 +27,7 @@ from ..membership.key_spaces import KeySpace
 from ..membership.owners import Owners
 from ..membership.view import Member, View
 from ..restoration import events as restoring
-from ..restoration.holdings import Held
+from ..restoration.holdings import ObjectSummary
 from ..restoration.messages import Reply
 from ..restoration.node_machine import Event, Instruction, NodeMachine, PlacedInstruction
 from ..restoration.restorer import Restorer
@@ -358,7 +358,7 @@ class Agent(SimulatedMember):
         if not message.stands_in and self.store.owners(key, 1) != [self.member.number]:
             self._refuse(call, StaleView("another member owns the file"))
             return
-        held = Held(key, message.size, crc32c(content), 0, message.copies)
+        held = ObjectSummary(key, message.size, crc32c(content), 0, message.copies)
         found = Found(held, content, has_source=True)
         try:
             writer = self.store.create(

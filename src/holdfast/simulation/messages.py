@@ -6,7 +6,7 @@ import msgspec
 
 from ..errors import HoldfastError
 from ..membership.view import Entry
-from ..restoration.holdings import Held
+from ..restoration.holdings import ObjectSummary
 from ..restoration.messages import Request
 from .members import ProbeMessage
 
@@ -103,7 +103,7 @@ class Done(msgspec.Struct, frozen=True):
 class Found(msgspec.Struct, frozen=True):
     """An object."""
 
-    held: Held
+    held: ObjectSummary
     content: bytes
     has_source: bool = False
     header: bytes = b""

@@ -12,7 +12,7 @@ from .._core import IndexedObject, crc32c, tombstone
 from ..membership.events import ProbeInstruction
 from ..membership.owners import Owners
 from ..restoration.events import Event, Instruction
-from ..restoration.holdings import Held, Holdings
+from ..restoration.holdings import Holdings, ObjectSummary
 from ..restoration.restorer import Restorer
 from ..restoration.trimmer import Trimmer
 from .agents import Agent
@@ -199,7 +199,7 @@ class FewerForEver(Agent):
 
 
 class _UnmovedRestorer(Restorer):
-    def _agree(self, ours: Held, theirs: Held) -> None:
+    def _agree(self, ours: ObjectSummary, theirs: ObjectSummary) -> None:
         pass
 
 
@@ -227,7 +227,7 @@ class NoTables(Agent):
 
 
 class _HurriedRestorer(Restorer):
-    def _due(self, held: Held) -> float | None:
+    def _due(self, held: ObjectSummary) -> float | None:
         return None if super()._due(held) is None else 0.0
 
 

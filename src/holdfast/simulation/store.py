@@ -13,14 +13,14 @@ from .. import _core
 from .._core import crc32c
 from ..errors import Busy, Damaged, Dropped, Full, HoldfastError, KeyExists
 from ..membership.owners import Owners
-from ..restoration.holdings import TIERS, Held, held_of
+from ..restoration.holdings import TIERS, ObjectSummary, held_of
 
 
 class Stored(msgspec.Struct, frozen=True):
     """An object with its content."""
 
     indexed: _core.IndexedObject
-    held: Held
+    held: ObjectSummary
     has_source: bool
     content: bytes
     header: bytes = b""
@@ -37,7 +37,7 @@ class Writer:
     def __init__(
         self,
         store: Store,
-        held: Held,
+        held: ObjectSummary,
         header: bytes,
         has_source: bool,
         existing: _core.IndexedObject | None,
@@ -127,7 +127,7 @@ class Store:
         if checksum is None:
             checksum = crc32c(content + header)
         least = 0 if has_source else copies if least is None else least
-        held = Held(key, size, checksum, tier, copies, least)
+        held = ObjectSummary(key, size, checksum, tier, copies, least)
         existing = self._index.reserve(key, size)
         if existing is not None:
             stored = self.objects[key]
@@ -194,11 +194,11 @@ class Store:
 
     # ---- restoring -----------------------------------------------------------------------------
 
-    def held_with(self, peer: int, buckets: Sequence[int]) -> list[Held]:
+    def held_with(self, peer: int, buckets: Sequence[int]) -> list[ObjectSummary]:
         """List the objects in these parts."""
         return [held_of(held) for held in self._index.held_with(peer, list(buckets))]
 
-    def held(self, key: bytes) -> Held | None:
+    def held(self, key: bytes) -> ObjectSummary | None:
         """Look for one object; what was evicted may still count."""
         stored = self.objects.get(key)
         if stored is not None:
@@ -206,7 +206,7 @@ class Store:
         ghost = self._index.held(key)
         return None if ghost is None else held_of(ghost)
 
-    def strays(self, limit: int, after: bytes) -> list[Held]:
+    def strays(self, limit: int, after: bytes) -> list[ObjectSummary]:
         """List objects that we hold and do not own, in the order of their keys."""
         return [held_of(held) for held in self._index.strays(limit, after)]
 
@@ -217,16 +217,16 @@ class Store:
             self._removed(key, "trimmed")
         return trimmed
 
-    def has_room(self, held: Held) -> bool:
+    def has_room(self, held: ObjectSummary) -> bool:
         """Tell whether an object would find room here at this moment."""
         return held.size <= self.room
 
-    def let_go(self, held: Held) -> None:
+    def let_go(self, held: ObjectSummary) -> None:
         """Count an object that has a source and finds no room here as evicted."""
         tier = TIERS[held.tier]
         self._index.let_go(held.key, held.size, held.crc32c, tier, held.copies)
 
-    def raise_copies(self, held: Held, copies: int, least: int) -> None:
+    def raise_copies(self, held: ObjectSummary, copies: int, least: int) -> None:
         """Want more copies of exactly that object, if it is here, or more nodes for it."""
         stored = self.objects.get(held.key)
         if stored is not None and stored.held == held:
@@ -275,7 +275,9 @@ class Store:
         self._index.evict(self.objects[key].indexed)
         self._removed(key, "evicted")
 
-    def _publish(self, held: Held, has_source: bool, content: bytes, header: bytes) -> None:
+    def _publish(
+        self, held: ObjectSummary, has_source: bool, content: bytes, header: bytes
+    ) -> None:
         tier = TIERS[held.tier]
         indexed = self._index.publish(
             held.key, held.size, held.crc32c, tier, held.copies, has_source, held.least
@@ -283,7 +285,7 @@ class Store:
         self.used -= held.size
         self._added(indexed, content, header)
 
-    def _abandon(self, held: Held) -> None:
+    def _abandon(self, held: ObjectSummary) -> None:
         self._index.abandon(held.key)
         self.used -= held.size
 
