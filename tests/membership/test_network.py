@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.simulation.network import Call, Network
+from holdfast.simulation.network import Network, NetworkCall
 
 
 class Ping:
@@ -24,7 +24,7 @@ class Echo:
         self.replies: list[tuple[float, Any]] = []
         self.answer_after = answer_after
 
-    def serve(self, call: Call) -> None:
+    def serve(self, call: NetworkCall) -> None:
         self.asked.append(self.network.now)
         if self.answer_after:
             when = self.network.now + self.answer_after

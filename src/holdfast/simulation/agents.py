@@ -38,7 +38,7 @@ from .messages import (
     DoubtMessage,
     DropBelowMessage,
     DropMessage,
-    Found,
+    FoundReply,
     GetMessage,
     Gone,
     JoinMessage,
@@ -48,9 +48,9 @@ from .messages import (
     Refusal,
     RestoreMessage,
     VerifyMessage,
-    ViewRequest,
+    ViewMessage,
 )
-from .network import Call, Network
+from .network import Network, NetworkCall
 from .store import Store, Writer
 
 #: So many bytes travel in the time of one message.
@@ -115,7 +115,7 @@ class Agent(SimulatedMember):
                 VerifyMessage: self._verify,
                 DropMessage: self._drop,
                 DropBelowMessage: self._drop_below,
-                ViewRequest: self._view,
+                ViewMessage: self._view,
                 JoinMessage: self._join,
                 DoubtMessage: self._doubt,
                 RestoreMessage: self._restore,
@@ -198,7 +198,7 @@ class Agent(SimulatedMember):
             self.process, address, asked, probe.deadline, self._settled, probe.ticket
         )
 
-    def _probed(self, call: Call) -> None:
+    def _probed(self, call: NetworkCall) -> None:
         """Answer a probe, as the core does: at once, and with the age of the Python loop."""
         identity, message = self.swim.view.identity, call.message
         if message.wanted != self.member.number:
@@ -238,8 +238,10 @@ class Agent(SimulatedMember):
                 pull,
             )
 
-    def _pull_begins(self, reply: Found | Refusal | None, pull: restoring.PullInstruction) -> None:
-        if not isinstance(reply, Found):
+    def _pull_begins(
+        self, reply: FoundReply | Refusal | None, pull: restoring.PullInstruction
+    ) -> None:
+        if not isinstance(reply, FoundReply):
             self.step(restoring.FailedEvent(pull.ticket))
             return
         held, network = reply.held, self._network
@@ -273,7 +275,7 @@ class Agent(SimulatedMember):
             self._watch(self, "pulled", pull.held.key)
             self.step(restoring.PulledEvent(pull.ticket, pull.held.size))
 
-    def _restore(self, call: Call) -> None:
+    def _restore(self, call: NetworkCall) -> None:
         if not self._waits(self._restore, call):
             call.answer(self.node.answer(call.message.request))
             self.step(restoring.AskedEvent())
@@ -286,7 +288,7 @@ class Agent(SimulatedMember):
         if self.fenced and owners != self.store.owners(key, copies):
             raise StaleView("other members own the object")
 
-    def _put(self, call: Call) -> None:
+    def _put(self, call: NetworkCall) -> None:
         message: PutMessage = call.message
         key, content = message.key, message.content
         copies = message.up_to or len(message.owners)
@@ -315,7 +317,7 @@ class Agent(SimulatedMember):
             self.process, message.onward[0], onward, deadline, self._put_onward, (call, writer)
         )
 
-    def _put_onward(self, reply: Any, pending: tuple[Call, Writer]) -> None:
+    def _put_onward(self, reply: Any, pending: tuple[NetworkCall, Writer]) -> None:
         call, writer = pending
         if reply is DONE:
             self._commit(call, writer)
@@ -325,7 +327,7 @@ class Agent(SimulatedMember):
             reply = Refusal(DeadlineMissed("it does not answer"), call.message.onward[0])
         call.answer(reply)
 
-    def _commit(self, call: Call, writer: Writer) -> None:
+    def _commit(self, call: NetworkCall, writer: Writer) -> None:
         try:
             writer.commit(call.message.content)
         except HoldfastError as error:
@@ -333,7 +335,7 @@ class Agent(SimulatedMember):
         else:
             call.answer(DONE)
 
-    def _get(self, call: Call) -> None:
+    def _get(self, call: NetworkCall) -> None:
         try:
             stored = self.store.get(call.message.key)
         except HoldfastError as error:
@@ -343,23 +345,23 @@ class Agent(SimulatedMember):
             else:
                 self._refuse(call, Unavailable("this address now belongs to another member"))
         else:
-            call.answer(Found(stored.held, stored.content, stored.has_source, stored.header))
+            call.answer(FoundReply(stored.held, stored.content, stored.has_source, stored.header))
 
     # ---- files ---------------------------------------------------------------------------------
 
-    def _read(self, call: Call) -> None:
+    def _read(self, call: NetworkCall) -> None:
         """Serve a file: our copy, or else what the shared file system has, which we then keep."""
         message: ReadMessage = call.message
         key, content = message.key, message.content
         stored = self.store.objects.get(key)
         if stored is not None:
-            call.answer(Found(stored.held, stored.content, has_source=True))
+            call.answer(FoundReply(stored.held, stored.content, has_source=True))
             return
         if not message.stands_in and self.store.owners(key, 1) != [self.member.number]:
             self._refuse(call, StaleView("another member owns the file"))
             return
         held = ObjectSummary(key, message.size, crc32c(content), 0, message.copies)
-        found = Found(held, content, has_source=True)
+        found = FoundReply(held, content, has_source=True)
         try:
             writer = self.store.create(
                 key, content, message.size, 0, message.copies, has_source=True
@@ -371,17 +373,17 @@ class Agent(SimulatedMember):
         end = network.now + network.travel() * message.size / _PIECE
         network.at(end, self.process, self._filled, (call, writer, found))
 
-    def _filled(self, filled: tuple[Call, Writer, Found]) -> None:
+    def _filled(self, filled: tuple[NetworkCall, Writer, FoundReply]) -> None:
         call, writer, found = filled
         with contextlib.suppress(HoldfastError):
             writer.commit(found.content)
         call.answer(found)
 
-    def _verify(self, call: Call) -> None:
+    def _verify(self, call: NetworkCall) -> None:
         self.store.verify(call.message.key)
         call.answer(DONE)
 
-    def _drop(self, call: Call) -> None:
+    def _drop(self, call: NetworkCall) -> None:
         message: DropMessage = call.message
         try:
             stored = self.store.objects.get(message.key)
@@ -393,29 +395,29 @@ class Agent(SimulatedMember):
         else:
             call.answer(DONE)
 
-    def _drop_below(self, call: Call) -> None:
+    def _drop_below(self, call: NetworkCall) -> None:
         self.store.drop_below(call.message.prefix, call.message.version)
         call.answer(DONE)
 
-    def _refuse(self, call: Call, error: HoldfastError) -> None:
+    def _refuse(self, call: NetworkCall, error: HoldfastError) -> None:
         call.answer(Refusal(error, self.member.address))
 
     # ---- views ---------------------------------------------------------------------------------
 
-    def _view(self, call: Call) -> None:
+    def _view(self, call: NetworkCall) -> None:
         if not self._waits(self._view, call):
             call.answer(self.swim.view.entries())
 
-    def _exchange(self, call: Call) -> None:
+    def _exchange(self, call: NetworkCall) -> None:
         if not self._waits(self._exchange, call):
             super()._exchange(call)
 
-    def _join(self, call: Call) -> None:
+    def _join(self, call: NetworkCall) -> None:
         if not self._waits(self._join, call):
             self.step(membership.ExchangedEvent(call.message.entries))
             call.answer(self.swim.view.entries())
 
-    def _doubt(self, call: Call) -> None:
+    def _doubt(self, call: NetworkCall) -> None:
         if not self._waits(self._doubt, call):
             self.step(membership.DoubtEvent(call.message.number))
             call.answer(DONE)

@@ -19,14 +19,14 @@ from .messages import (
     DoubtMessage,
     DropBelowMessage,
     DropMessage,
-    Found,
+    FoundReply,
     GetMessage,
     JoinMessage,
     PutMessage,
     ReadMessage,
     Refusal,
     VerifyMessage,
-    ViewRequest,
+    ViewMessage,
 )
 from .network import Network
 
@@ -48,7 +48,7 @@ class ClientSettings(msgspec.Struct, frozen=True):
     key_spaces: tuple[KeySpace, ...] = ()
 
 
-class Wait(msgspec.Struct, frozen=True):
+class IdleFor(msgspec.Struct, frozen=True):
     """Nothing happens for some time."""
 
     seconds: float
@@ -63,7 +63,7 @@ class Send(msgspec.Struct, frozen=True):
 
 
 #: What a client does, one message after the other.
-Doing = Generator[Wait | Send, Any, Any]
+Doing = Generator[IdleFor | Send, Any, Any]
 
 
 class Client:
@@ -132,7 +132,7 @@ class Client:
                 except HoldfastError:
                     return None
                 return None
-            found: Found = yield from self._look(step, key)
+            found: FoundReply = yield from self._look(step, key)
             version = found.content + found.header
             if crc32c(version) != found.held.crc32c:
                 raise Damaged("the bytes do not match their checksum")
@@ -150,7 +150,7 @@ class Client:
                 continue
             message = ReadMessage(key, content, size, copies, stands_in)
             try:
-                found: Found = yield from self._ask(member.address, message)
+                found: FoundReply = yield from self._ask(member.address, message)
             except StaleView:
                 yield from self._refresh()
                 break
@@ -171,7 +171,7 @@ class Client:
 
         def drop(step: steps.LookStep | steps.DropStep) -> Doing:
             if isinstance(step, steps.LookStep):
-                found: Found = yield from self._look(step, key)
+                found: FoundReply = yield from self._look(step, key)
                 return found.held.copies
             yield from self._ask(step.member.address, DropMessage(key, step.owners, step.copies))
 
@@ -200,7 +200,7 @@ class Client:
             except HoldfastError as error:
                 then(None, error)
             else:
-                if isinstance(what, Wait):
+                if isinstance(what, IdleFor):
                     network.at(network.now + what.seconds, self.process, go_on, None)
                 else:
                     network.request(self.process, what.address, what.message, what.deadline, go_on)
@@ -238,7 +238,7 @@ class Client:
             case steps.DoubtStep(member):
                 yield from self._doubt(member)
             case steps.SleepStep(seconds):
-                yield Wait(seconds)
+                yield IdleFor(seconds)
             case _:
                 return (yield from act(step))
         return None
@@ -256,7 +256,7 @@ class Client:
         routing = self.routing
         for member in routing.informants(self._network.now):
             try:
-                entries = yield from self._ask(member.address, ViewRequest())
+                entries = yield from self._ask(member.address, ViewMessage())
             except TryAgain:
                 routing.avoid(member, self._network.now)
             else:

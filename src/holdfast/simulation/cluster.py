@@ -15,7 +15,7 @@ from .agents import Agent, AgentSettings
 from .checkers import Checkers
 from .clients import Client, ClientSettings
 from .history import Call, Record, series
-from .network import Wire
+from .network import NodeNetwork
 from .scenario import Scenario
 
 
@@ -30,7 +30,7 @@ class Cluster:
     ) -> None:
         self.scenario = scenario
         self.key_spaces = key_spaces
-        self.wire = Wire(scenario.seed, scenario.delay, scenario.loss, scenario.duplication)
+        self.wire = NodeNetwork(scenario.seed, scenario.delay, scenario.loss, scenario.duplication)
         self.rng = self.wire.rng
         self.agents: dict[str, Agent] = {}
         self.nodes = [f"n{i}" for i in range(scenario.nodes)]

@@ -20,7 +20,7 @@ from ..membership.events import (
 )
 from ..membership.swim import Swim
 from ..membership.view import Entry, Member, State, View
-from .network import Call, Network
+from .network import Network, NetworkCall
 
 #: Of simulated members, in seconds: times are in periods.
 PERIOD = 1.0
@@ -117,7 +117,7 @@ class SimulatedMember:
         else:
             self.step(AnsweredEvent(ticket, answer.news, answer.identity, 0.0))
 
-    def _probed(self, call: Call) -> None:
+    def _probed(self, call: NetworkCall) -> None:
         # The core answers before the machine hears of it, and lets it sleep if nothing is new.
         identity = self.swim.view.identity
         if call.open:
@@ -126,13 +126,13 @@ class SimulatedMember:
         if message.news or message.identity != identity:
             self.step(HeardEvent(message.news, message.identity, message.sender))
 
-    def _relay(self, call: Call) -> None:
+    def _relay(self, call: NetworkCall) -> None:
         relay: RelayMessage = call.message
         self._network.request(
             self.process, relay.address, relay.probe, relay.deadline, self._relayed, call
         )
 
-    def _relayed(self, answer: ProbeAnswer | None, call: Call) -> None:
+    def _relayed(self, answer: ProbeAnswer | None, call: NetworkCall) -> None:
         if answer is not None:
             call.answer(answer)
 
@@ -140,7 +140,7 @@ class SimulatedMember:
         message = ViewMessage(self.swim.view.changes())
         self._network.request(self.process, sync.target.address, message, PATIENCE, self._synced)
 
-    def _exchange(self, call: Call) -> None:
+    def _exchange(self, call: NetworkCall) -> None:
         self.step(ExchangedEvent(call.message.entries))
         call.answer(ViewMessage(self.swim.view.changes()))
 

@@ -64,7 +64,7 @@ class DropMessage(msgspec.Struct, frozen=True):
     copies: int
 
 
-class ViewRequest(msgspec.Struct, frozen=True):
+class ViewMessage(msgspec.Struct, frozen=True):
     """Send the view."""
 
 
@@ -100,7 +100,7 @@ class Done(msgspec.Struct, frozen=True):
     """What was asked for is done."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundReply(msgspec.Struct, frozen=True):
     """An object."""
 
     held: ObjectSummary

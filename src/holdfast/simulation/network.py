@@ -17,7 +17,7 @@ Action = Callable[[Any], None]
 Then = Callable[[Any, Any], None]
 
 
-class Process:
+class SimulatedProcess:
     """One life of a simulated program; killed, it never comes back."""
 
     __slots__ = ("address", "alive", "held", "serves", "stopped")
@@ -27,10 +27,10 @@ class Process:
         self.alive = True
         self.stopped = False  # dead, or paused
         self.held: list[tuple[Action, Any]] = []  # what waits for the end of a pause
-        self.serves: dict[type, Action] = {}  # called with the Call, by type of the message
+        self.serves: dict[type, Action] = {}  # called with the call, by type of the message
 
 
-class Call:
+class NetworkCall:
     """A request on its way; whoever serves it may answer it, now or later."""
 
     __slots__ = (
@@ -48,7 +48,7 @@ class Call:
     def __init__(
         self,
         network: Network,
-        source: Process,
+        source: SimulatedProcess,
         address: str,
         message: Any,
         expires: float,
@@ -102,17 +102,17 @@ class Network:
         self.delay = delay
         self.loss = loss
         self.duplication = duplication
-        self._processes: dict[str, Process] = {}
+        self._processes: dict[str, SimulatedProcess] = {}
         self._cuts: set[tuple[str, str]] = set()
-        self._events: list[tuple[float, int, Process | None, Action, Any]] = []
+        self._events: list[tuple[float, int, SimulatedProcess | None, Action, Any]] = []
         self._order = count()
 
     # Processes and their faults
 
-    def start(self, address: str) -> Process:
+    def start(self, address: str) -> SimulatedProcess:
         """Start a process; one that has this address is killed."""
         self.kill(address)
-        process = self._processes[address] = Process(address)
+        process = self._processes[address] = SimulatedProcess(address)
         return process
 
     def kill(self, address: str) -> None:
@@ -152,13 +152,15 @@ class Network:
 
     # Events
 
-    def at(self, when: float, process: Process | None, action: Action, argument: Any) -> None:
+    def at(
+        self, when: float, process: SimulatedProcess | None, action: Action, argument: Any
+    ) -> None:
         """Call `action(argument)` at a time, in `process`: not if it is dead, later if paused."""
         heappush(self._events, (when, next(self._order), process, action, argument))
 
     def request(
         self,
-        source: Process,
+        source: SimulatedProcess,
         address: str,
         message: Any,
         deadline: float,
@@ -166,12 +168,12 @@ class Network:
         context: Any = None,
     ) -> None:
         """Ask; `then(reply, context)` follows, with None for the reply if there is none in time."""
-        call = Call(self, source, address, message, self.now + deadline, then, context)
+        call = NetworkCall(self, source, address, message, self.now + deadline, then, context)
         self._carry(call)
 
-    def send(self, source: Process, address: str, message: Any) -> None:
+    def send(self, source: SimulatedProcess, address: str, message: Any) -> None:
         """Send a message that needs no answer."""
-        self._carry(Call(self, source, address, message, 0.0, None, None))
+        self._carry(NetworkCall(self, source, address, message, 0.0, None, None))
 
     def run(self, until: float) -> None:
         """Let everything happen up to the time `until`."""
@@ -195,7 +197,7 @@ class Network:
         low, high = self.delay
         return low + (high - low) * self.rng.random()
 
-    def _carry(self, call: Call) -> None:
+    def _carry(self, call: NetworkCall) -> None:
         self.sent += 1
         if self.is_lost(call.source.address, call.address):
             self._fail_later(call)
@@ -207,7 +209,7 @@ class Network:
         if self.duplication and self.rng.random() < self.duplication:
             self.at(self.now + self.travel(), None, self._arrive, call)
 
-    def _arrive(self, call: Call) -> None:
+    def _arrive(self, call: NetworkCall) -> None:
         process = self._processes.get(call.address)
         if process is not None:
             serve = process.serves[type(call.message)]
@@ -218,12 +220,12 @@ class Network:
         if not call.answered:
             self._fail_later(call)
 
-    def _fail_later(self, call: Call) -> None:
+    def _fail_later(self, call: NetworkCall) -> None:
         if call.open:
             self.at(max(call.expires, self.now), call.source, call.expire, None)
 
 
-class Wire(Network):
+class NodeNetwork(Network):
     """Addresses are `node/process`; cuts are between nodes, and nothing is lost within one."""
 
     def is_lost(self, source: str, target: str) -> bool:

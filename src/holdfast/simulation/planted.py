@@ -16,7 +16,7 @@ from ..restoration.holdings import Holdings, ObjectSummary
 from ..restoration.restorer import Restorer
 from ..restoration.trimmer import Trimmer
 from .agents import Agent
-from .network import Call
+from .network import NetworkCall
 from .store import Store, Writer
 
 
@@ -76,7 +76,7 @@ class UnmergedTombstones(Agent):
 class EarlyAcknowledgement(Agent):
     """Acknowledges a put before the owners after it have stored it."""
 
-    def _put_onward(self, reply: object, pending: tuple[Call, Writer]) -> None:
+    def _put_onward(self, reply: object, pending: tuple[NetworkCall, Writer]) -> None:
         call, writer = pending
         if reply is None:
             self._commit(call, writer)
@@ -190,7 +190,7 @@ class SameHeader(Agent):
 class FewerForEver(Agent):
     """Forgets that more copies are wanted than there were nodes."""
 
-    def _put(self, call: Call) -> None:
+    def _put(self, call: NetworkCall) -> None:
         message = call.message
         if message.up_to and self.owners is not None:
             up_to = min(message.up_to, len(self.owners.members))
