@@ -10,16 +10,16 @@ from holdfast.errors import BadInput
 from holdfast.planner.checkpoint.system import System
 from holdfast.planner.events import (
     AnyEvent,
-    Checkpoint,
-    Drain,
-    End,
-    Failure,
-    Recovery,
-    Segment,
-    Start,
+    CheckpointEvent,
+    DrainEvent,
+    EndEvent,
+    FailureEvent,
+    RecoveryEvent,
+    SegmentEvent,
+    StartEvent,
     fit,
 )
-from holdfast.planner.jobs import Job, analyse
+from holdfast.planner.jobs import LoggedJob, analyse
 from holdfast.planner.rates import mean, poisson_rate, weibull_shape
 
 
@@ -92,23 +92,23 @@ def history(rng: np.random.Generator, system: System, runs: int, length: float) 
     log: list[AnyEvent] = []
     now = 1e9
     for _ in range(runs):
-        log.append(Start(now, nodes=1408))
+        log.append(StartEvent(now, nodes=1408))
         end = now + length
         for level, rate in enumerate(system.rates, 1):
             for offset in rng.uniform(0, length, rng.poisson(rate * length)):
-                log.append(Failure(now + offset, level))
+                log.append(FailureEvent(now + offset, level))
                 log.append(
-                    Recovery(now + offset, level, rng.normal(system.recoveries[level - 1], 3))
+                    RecoveryEvent(now + offset, level, rng.normal(system.recoveries[level - 1], 3))
                 )
         for offset in np.arange(1500.0, length, 1500.0):
-            log.append(Checkpoint(now + offset, 1, rng.normal(system.costs[0], 2)))
+            log.append(CheckpointEvent(now + offset, 1, rng.normal(system.costs[0], 2)))
             slow = 1 + system.overhead if (offset // 1500) % 2 else 1.0
-            log.append(Segment(now + offset, 100.0 * slow, slow > 1, work=10.0))
+            log.append(SegmentEvent(now + offset, 100.0 * slow, slow > 1, work=10.0))
         for offset in np.arange(7000.0, length, 7000.0):
             whole = rng.random() < 0.8
             seconds = rng.normal(system.drain, 50) * (1 if whole else rng.uniform(0.1, 0.9))
-            log.append(Drain(now + offset, seconds, int(6.4e9 * seconds), complete=whole))
-        log.append(End(end))
+            log.append(DrainEvent(now + offset, seconds, int(6.4e9 * seconds), complete=whole))
+        log.append(EndEvent(end))
         now = end + 100
     return log
 
@@ -140,14 +140,16 @@ def test_a_log_survives_being_written_and_read() -> None:
 
 def test_what_a_log_does_not_say_is_said() -> None:
     log: list[AnyEvent] = [
-        Start(0.0), Checkpoint(100.0, 1, 5.0), Drain(200.0, 60.0), Failure(300.0, 1), End(4000.0),
+        StartEvent(0.0), CheckpointEvent(100.0, 1, 5.0), DrainEvent(200.0, 60.0), FailureEvent(300.0, 1), EndEvent(4000.0),
     ]  # fmt: skip
     found = fit(log)
     assert any("no level-2 failure was seen in 1.11 h" in note for note in found.notes)
     assert any("no level-1 recovery" in note for note in found.notes)
     assert any("assumed no overhead" in note for note in found.notes)
     assert found.system().rates[1] == pytest.approx(np.log(2) / 4000)
-    cut = fit([*log, Start(5000.0), Drain(5100.0, 10.0, complete=False), End(6000.0)])
+    cut = fit(
+        [*log, StartEvent(5000.0), DrainEvent(5100.0, 10.0, complete=False), EndEvent(6000.0)]
+    )
     assert any("cut off" in note for note in cut.notes)
     running = fit(log[:-1])  # the log is cut off: the watch ends with its last event
     assert running.watched == 300.0
@@ -156,10 +158,13 @@ def test_what_a_log_does_not_say_is_said() -> None:
 @pytest.mark.parametrize(
     ("log", "message"),
     [
-        ([Start(0.0), End(10.0)], "fewer than two levels"),
-        ([Failure(1.0, 2), End(10.0)], "outside any run"),
-        ([Start(0.0), Start(1.0), Failure(2.0, 2)], "before the previous one ended"),
-        ([Start(0.0), Failure(2.0, 0), Failure(3.0, 2), End(9.0)], "a level below 1"),
+        ([StartEvent(0.0), EndEvent(10.0)], "fewer than two levels"),
+        ([FailureEvent(1.0, 2), EndEvent(10.0)], "outside any run"),
+        ([StartEvent(0.0), StartEvent(1.0), FailureEvent(2.0, 2)], "before the previous one ended"),
+        (
+            [StartEvent(0.0), FailureEvent(2.0, 0), FailureEvent(3.0, 2), EndEvent(9.0)],
+            "a level below 1",
+        ),
     ],
 )
 def test_impossible_logs_are_refused(log, message) -> None:
@@ -168,7 +173,7 @@ def test_impossible_logs_are_refused(log, message) -> None:
 
 
 def test_a_log_without_costs_cannot_be_planned_with() -> None:
-    found = fit([Start(0.0), Failure(5.0, 2), End(10.0)])
+    found = fit([StartEvent(0.0), FailureEvent(5.0, 2), EndEvent(10.0)])
     with pytest.raises(BadInput, match="no measured drain or top-level checkpoint"):
         found.system()
 
@@ -177,9 +182,11 @@ def test_table_1_of_the_paper() -> None:
     """Its counts give its percentages."""
     when = datetime(2024, 1, 3)
     counts = {"NODE_FAIL": 1174, "TIMEOUT": 20_464, "FAILED": 23_918}
-    jobs = [Job(state, 8, 3600.0, when) for state, count in counts.items() for _ in range(count)]
-    jobs += [Job("COMPLETED", 8, 3600.0, when)] * (181_933 - 45_556)
-    jobs += [Job("CANCELLED", 8, 3600.0, when)] * 1000
+    jobs = [
+        LoggedJob(state, 8, 3600.0, when) for state, count in counts.items() for _ in range(count)
+    ]
+    jobs += [LoggedJob("COMPLETED", 8, 3600.0, when)] * (181_933 - 45_556)
+    jobs += [LoggedJob("CANCELLED", 8, 3600.0, when)] * 1000
     found = analyse(jobs)
     assert (found.jobs, found.failures) == (181_933, 45_556)
     percent = {
@@ -203,7 +210,7 @@ def test_large_jobs_lose_nodes_more_often() -> None:
         length = float(rng.exponential(7200))
         hit = rng.exponential(1 / (nodes * 2e-8))
         state = "NODE_FAIL" if hit < length else rng.choice(["FAILED", "COMPLETED", "TIMEOUT"])
-        jobs.append(Job(str(state), nodes, min(hit, length), datetime(2024, 1, 1)))
+        jobs.append(LoggedJob(str(state), nodes, min(hit, length), datetime(2024, 1, 1)))
     found = analyse(jobs)
     assert found.node_failures.low <= 2e-8 <= found.node_failures.high
     shares = [each.kinds["node fail"].of_failures for each in found.by_nodes if each.jobs > 50]

@@ -17,23 +17,23 @@ from .checkpoint.system import System
 from .rates import Mean, Rate, Shape, mean, poisson_rate, weibull_shape
 
 
-class Event(msgspec.Struct, frozen=True, tag_field="event", forbid_unknown_fields=True):
+class LoggedEvent(msgspec.Struct, frozen=True, tag_field="event", forbid_unknown_fields=True):
     """Something that happened at `time` (seconds, any epoch)."""
 
     time: float
 
 
-class Start(Event, frozen=True, tag="start"):
+class StartEvent(LoggedEvent, frozen=True, tag="start"):
     """A run begins; failures are watched from here."""
 
     nodes: int | None = None
 
 
-class End(Event, frozen=True, tag="end"):
+class EndEvent(LoggedEvent, frozen=True, tag="end"):
     """The run ends, or the watch does: no failure."""
 
 
-class Checkpoint(Event, frozen=True, tag="checkpoint"):
+class CheckpointEvent(LoggedEvent, frozen=True, tag="checkpoint"):
     """A checkpoint of `level` was written; it stopped the program for `seconds`."""
 
     level: int
@@ -41,7 +41,7 @@ class Checkpoint(Event, frozen=True, tag="checkpoint"):
     bytes: int | None = None
 
 
-class Drain(Event, frozen=True, tag="drain"):
+class DrainEvent(LoggedEvent, frozen=True, tag="drain"):
     """A drain to the top level ended; if not `complete`, a failure cut it off."""
 
     seconds: float
@@ -49,20 +49,20 @@ class Drain(Event, frozen=True, tag="drain"):
     complete: bool = True
 
 
-class Failure(Event, frozen=True, tag="failure"):
+class FailureEvent(LoggedEvent, frozen=True, tag="failure"):
     """A failure whose lowest sufficient checkpoint is of `level`."""
 
     level: int
 
 
-class Recovery(Event, frozen=True, tag="recovery"):
+class RecoveryEvent(LoggedEvent, frozen=True, tag="recovery"):
     """The program was brought back from a checkpoint of `level` in `seconds`."""
 
     level: int
     seconds: float
 
 
-class Segment(Event, frozen=True, tag="segment"):
+class SegmentEvent(LoggedEvent, frozen=True, tag="segment"):
     """`work` (steps, iterations) was computed in `seconds`, with a drain in flight or not."""
 
     seconds: float
@@ -70,7 +70,15 @@ class Segment(Event, frozen=True, tag="segment"):
     work: float = 1.0
 
 
-AnyEvent = Start | End | Checkpoint | Drain | Failure | Recovery | Segment
+AnyEvent = (
+    StartEvent
+    | EndEvent
+    | CheckpointEvent
+    | DrainEvent
+    | FailureEvent
+    | RecoveryEvent
+    | SegmentEvent
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,18 +120,22 @@ def fit(events: Iterable[AnyEvent]) -> Fit:
     """Estimate rates, costs, drain time and overhead."""
     log = sorted(events, key=lambda event: event.time)
     levels = max(
-        (e.level for e in log if isinstance(e, Checkpoint | Failure | Recovery)), default=0
+        (e.level for e in log if isinstance(e, CheckpointEvent | FailureEvent | RecoveryEvent)),
+        default=0,
     )
-    if any(isinstance(e, Drain) for e in log):
+    if any(isinstance(e, DrainEvent) for e in log):
         levels = max(levels, 2)
-    least = min((e.level for e in log if isinstance(e, Checkpoint | Failure | Recovery)), default=1)
+    least = min(
+        (e.level for e in log if isinstance(e, CheckpointEvent | FailureEvent | RecoveryEvent)),
+        default=1,
+    )
     if levels < 2 or least < 1:
         raise BadInput("the log has fewer than two levels, or a level below 1; see the format")
     runs, gaps, censored = _runs(log)
     watched = sum(end - start for start, end in runs)
     notes: list[str] = []
     rates = [
-        poisson_rate(sum(isinstance(e, Failure) and e.level == level for e in log), watched)
+        poisson_rate(sum(isinstance(e, FailureEvent) and e.level == level for e in log), watched)
         for level in range(1, levels + 1)
     ]
     for level, rate in enumerate(rates, 1):
@@ -132,8 +144,8 @@ def fit(events: Iterable[AnyEvent]) -> Fit:
                 f"no level-{level} failure was seen in {watched / 3600:.3g} h; planned with the "
                 f"rate at which that is as likely as not"
             )
-    costs = _by_level(log, Checkpoint, levels)
-    recoveries = _by_level(log, Recovery, levels)
+    costs = _by_level(log, CheckpointEvent, levels)
+    recoveries = _by_level(log, RecoveryEvent, levels)
     for level, measured in enumerate(recoveries, 1):
         if measured is None:
             notes.append(f"no level-{level} recovery was seen; assumed to cost as much as writing")
@@ -144,7 +156,7 @@ def fit(events: Iterable[AnyEvent]) -> Fit:
             f"failures came {bursts} (Weibull shape {shape.estimate:.2f}, between {shape.low:.2f} "
             f"and {shape.high:.2f}); the model assumes independent ones (shape 1)"
         )
-    drain = _drain([e for e in log if isinstance(e, Drain)], notes)
+    drain = _drain([e for e in log if isinstance(e, DrainEvent)], notes)
     return Fit(
         runs=len(runs),
         watched=watched,
@@ -164,16 +176,16 @@ def _runs(log: list[AnyEvent]) -> tuple[list[tuple[float, float]], list[float], 
     start: float | None = None
     last = 0.0
     for event in log:
-        if isinstance(event, Start):
+        if isinstance(event, StartEvent):
             if start is not None:
                 raise BadInput(f"a run starts at {event.time:g} before the previous one ended")
             start = last = event.time
         elif start is None:
             raise BadInput(f"the log has an event at {event.time:g} outside any run; add a start")
-        elif isinstance(event, Failure):
+        elif isinstance(event, FailureEvent):
             gaps.append(event.time - last)
             last = event.time
-        elif isinstance(event, End):
+        elif isinstance(event, EndEvent):
             censored.append(event.time - last)
             runs.append((start, event.time))
             start = None
@@ -184,7 +196,7 @@ def _runs(log: list[AnyEvent]) -> tuple[list[tuple[float, float]], list[float], 
 
 
 def _by_level(
-    log: list[AnyEvent], kind: type[Checkpoint] | type[Recovery], levels: int
+    log: list[AnyEvent], kind: type[CheckpointEvent] | type[RecoveryEvent], levels: int
 ) -> list[Mean | None]:
     seconds: list[list[float]] = [[] for _ in range(levels)]
     for event in log:
@@ -193,7 +205,7 @@ def _by_level(
     return [mean(values) if values else None for values in seconds]
 
 
-def _drain(drains: list[Drain], notes: list[str]) -> Mean | None:
+def _drain(drains: list[DrainEvent], notes: list[str]) -> Mean | None:
     """Drains that were cut off still say how fast bytes moved; without bytes they say nothing."""
     whole = [drain for drain in drains if drain.complete]
     cut = len(drains) - len(whole)
@@ -215,7 +227,7 @@ def _overhead(log: list[AnyEvent], notes: list[str]) -> float:
     """By how much a unit of work takes longer while a drain is in flight."""
     per_work: dict[bool, list[float]] = {True: [], False: []}
     for event in log:
-        if isinstance(event, Segment) and event.work > 0:
+        if isinstance(event, SegmentEvent) and event.work > 0:
             per_work[event.draining].append(event.seconds / event.work)
     if not per_work[True] or not per_work[False]:
         notes.append("no segments with and without a drain were measured; assumed no overhead")

@@ -23,7 +23,7 @@ SUCCEEDED = ("COMPLETED", "COMPLETING")
 
 
 @dataclass(frozen=True)
-class Job:
+class LoggedJob:
     """One job of the log."""
 
     state: str
@@ -76,7 +76,7 @@ class Analysis:
     node_failures: Rate
 
 
-def _shares(jobs: list[Job]) -> dict[str, Share]:
+def _shares(jobs: list[LoggedJob]) -> dict[str, Share]:
     failures = sum(job.kind is not None for job in jobs)
     counts = {kind: sum(job.kind == kind for job in jobs) for kind in KIND_NAMES}
     return {
@@ -85,7 +85,9 @@ def _shares(jobs: list[Job]) -> dict[str, Share]:
     }
 
 
-def _bins(jobs: list[Job], edges: list[float], value: Callable[[Job], float]) -> list[Bin]:
+def _bins(
+    jobs: list[LoggedJob], edges: list[float], value: Callable[[LoggedJob], float]
+) -> list[Bin]:
     bins = []
     for low, high in pairwise(edges):
         inside = [job for job in jobs if low <= value(job) < high]
@@ -101,7 +103,7 @@ def _doubling(least: float, most: float) -> list[float]:
     return edges
 
 
-def analyse(jobs: Iterable[Job], node_edges: list[float] | None = None) -> Analysis:
+def analyse(jobs: Iterable[LoggedJob], node_edges: list[float] | None = None) -> Analysis:
     """Count failures by kind, size, elapsed time and week; estimate the rate of node failures.
 
     Job sizes are binned by doubling unless `node_edges` are given.

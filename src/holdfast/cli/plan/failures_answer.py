@@ -8,7 +8,7 @@ from rich.table import Table
 
 from ... import plots
 from ...errors import BadInput
-from ...planner.jobs import KIND_NAMES, Analysis, Bin, Job, analyse
+from ...planner.jobs import KIND_NAMES, Analysis, Bin, LoggedJob, analyse
 from ...units import format_time
 from . import explain
 from .show import Answer, table
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _YEAR = 365.25 * 86400
 
 
-def answer(jobs: list[Job], nodes: int | None, edges: list[float] | None) -> Answer:
+def answer(jobs: list[LoggedJob], nodes: int | None, edges: list[float] | None) -> Answer:
     """Analyse a log of jobs."""
     found = analyse(jobs, edges)
     if nodes is not None and nodes < 1:

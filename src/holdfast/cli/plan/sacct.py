@@ -12,7 +12,7 @@ from ...errors import BadInput
 from .logs import read_text
 
 if TYPE_CHECKING:
-    from ...planner.jobs import Job
+    from ...planner.jobs import LoggedJob
 
 COMMAND = (
     "sacct --allusers --parsable2 --starttime 2024-01-01 --format JobID,State,NNodes,ElapsedRaw,End"
@@ -20,7 +20,7 @@ COMMAND = (
 _ELAPSED = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?")
 
 
-def read_jobs(path: Path) -> list[Job]:
+def read_jobs(path: Path) -> list[LoggedJob]:
     """Read one job per line; steps ("123.batch") are parts of a job and skipped."""
     lines = read_text(path).splitlines()
     if not lines or "|" not in lines[0]:
@@ -41,8 +41,8 @@ def _need(column: dict[str, int], path: Path, *names: str) -> int:
 
 def _rows(
     lines: list[str], path: Path, column: dict[str, int], wanted: tuple[int, int, int]
-) -> Iterator[Job]:
-    from ...planner.jobs import Job
+) -> Iterator[LoggedJob]:
+    from ...planner.jobs import LoggedJob
 
     identity, end = column.get("jobid"), column.get("end")
     for number, line in enumerate(lines, 2):
@@ -59,7 +59,7 @@ def _rows(
         state, nodes, elapsed = (cells[index] for index in wanted)
         name = state.split()[0] if state.split() else ""
         try:
-            yield Job(
+            yield LoggedJob(
                 name,
                 int(nodes or 0),
                 seconds(elapsed),
