@@ -53,23 +53,23 @@ def status(
             live.update(_show(_look(config)), refresh=True)
 
 
-class Report(SessionStatus, frozen=True, kw_only=True):
+class StatusReport(SessionStatus, frozen=True, kw_only=True):
     """The session, and its mounts on this host."""
 
     mounts: tuple[MountStatus, ...] = ()
 
 
-def _look(config: Config) -> Report:
+def _look(config: Config) -> StatusReport:
     directory = sessions.directory(config)
     contacts = Contacts(directory, config.deadline)
     try:
         found = msgspec.structs.asdict(survey(contacts))
     finally:
         contacts.client.close()
-    return Report(**found, mounts=tuple(control.status(directory, config.deadline)))
+    return StatusReport(**found, mounts=tuple(control.status(directory, config.deadline)))
 
 
-def _show(report: Report) -> Group:
+def _show(report: StatusReport) -> Group:
     lines: list[RenderableType] = [_table(report)]
     if not report.views:
         return Group(*lines, "No agent answers.")
@@ -212,7 +212,7 @@ def _files(report: SessionStatus) -> Table:
     return table
 
 
-def _mounts(report: Report) -> Table:
+def _mounts(report: StatusReport) -> Table:
     table = Table(title="mounts of this host")
     for column in ("node", "at", "state", "roots"):
         table.add_column(column, overflow="fold")

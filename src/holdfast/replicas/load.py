@@ -22,7 +22,7 @@ _TAG = 12
 Reload = Callable[[int, int], Any]
 
 
-class Copies(NamedTuple):
+class CopyRanges(NamedTuple):
     """Copies of ranges: the rank that holds each, and its range."""
 
     ranks: Ints
@@ -171,7 +171,7 @@ class Load:
         held, ranges = self.version.data, self.pieces.ranges
         parts = (~self.version.is_whole(self.where, self._count)).nonzero()[0]
         spoilt = held.damaged(self.where[parts])
-        self.damaged = Copies(np.full(len(spoilt), self._me), spoilt)
+        self.damaged = CopyRanges(np.full(len(spoilt), self._me), spoilt)
         sent = held.crcs[self.where]
         sent[parts] = checksums(outgoing.addresses[parts], outgoing.lengths[parts])
         expected, found = (np.zeros(len(self._order), np.uint32) for _ in range(2))
@@ -188,8 +188,8 @@ class Load:
         )
         wrong = (found != expected).nonzero()[0]  # both 0 for what nobody has
         if len(wrong):
-            copies = Copies(self._servers[wrong], ranges[self._order[wrong]])
-            self.damaged = Copies(*map(np.append, self.damaged, copies))
+            copies = CopyRanges(self._servers[wrong], ranges[self._order[wrong]])
+            self.damaged = CopyRanges(*map(np.append, self.damaged, copies))
         return moved
 
     def _make_room(self, sizes: Ints) -> None:

@@ -18,7 +18,7 @@ from .buffers import Buffers
 from .contribution import Contribution
 from .inputs import Blocks, Bytes, as_name, as_whole
 from .layout import Layout
-from .load import Copies, Load, Reload
+from .load import CopyRanges, Load, Reload
 from .permutation import Flags, Ints
 from .placement import Placement
 from .recovery import Recovery, Regrouped, regroup
@@ -352,10 +352,10 @@ class Replicas:
             raise BadInput(f"there is no data set {name!r}; submitted so far: {known}")
         return self._versions[name]
 
-    def _mine(self, ranges: Ints) -> Copies:
-        return Copies(np.full(len(ranges), self.comm.rank), ranges)
+    def _mine(self, ranges: Ints) -> CopyRanges:
+        return CopyRanges(np.full(len(ranges), self.comm.rank), ranges)
 
-    def _sound(self, version: Version, damaged: Copies) -> bool:
+    def _sound(self, version: Version, damaged: CopyRanges) -> bool:
         """Conclude a call in which this rank found these copies damaged; True if nobody found any.
 
         Damaged copies count as lost from then on, for everybody.

@@ -22,13 +22,13 @@ from ...session.node import Orders
 from ..figures import at_most
 from ..measure import interleave
 from ..programs import on_core, two_cores
-from .stage import Part
+from .stage import ReportPart
 
 _OPENED = re.compile(r"\bopen(?:at|at2)?\(.* = \d+$", re.MULTILINE)
 _BARE = [sys.executable, "-c", "pass"]
 
 
-def run() -> Part:
+def run() -> ReportPart:
     """Start agents, one after the other."""
     with tempfile.TemporaryDirectory(prefix="holdfast-") as directory:
         key = secrets.token_bytes(32)
@@ -61,7 +61,7 @@ def run() -> Part:
             times = interleave({"bare": bare, "agent": agent})
         opened, notes = _opened(orders, place)
     bare_python, ratio = "python -c pass", times.ratio("agent", "bare")
-    return Part(
+    return ReportPart(
         [
             at_most("agent ready after exec", ratio, 6, "x its time", bare_python),
             at_most("files opened until an agent is ready", opened, 100, "more", bare_python),

@@ -22,13 +22,13 @@ from ..figures import at_most
 from ..measure import interleave
 from ..programs import server
 from .putter import Task
-from .stage import Part
+from .stage import ReportPart
 
 _PROCESSES, _SIZE = 4, 64 << 20
 _PUTTER = [sys.executable, "-c", "from holdfast.bench.core.putter import main; main()"]
 
 
-def run() -> Part:
+def run() -> ReportPart:
     """Measure them."""
     with ExitStack() as stack:
         cluster = stack.enter_context(local_cluster(nodes=2, memory="768 MiB", disk="64 MiB"))
@@ -59,7 +59,7 @@ def run() -> Part:
     name, unit = f"put of {_PROCESSES} x 64 MB by {_PROCESSES} processes", "x its time"
     one, two = times.ratio("put 1", "copy"), times.ratio("put 2", "copy and send")
     notes = [] if large else ["The memory tier had no huge pages: a put of 1 copy may take 5 x."]
-    return Part(
+    return ReportPart(
         [
             at_most(f"{name}, 1 copy", one, 1.4 if large else 5, unit, "memcpy by the same"),
             at_most(f"{name}, 2 copies", two, 1.6, unit, "memcpy and raw TCP by the same"),

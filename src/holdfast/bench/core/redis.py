@@ -19,7 +19,7 @@ from ..figures import at_least
 from ..measure import interleave
 from ..programs import on_core
 from .getter import Task
-from .stage import MEDIUM, Part, Stage
+from .stage import MEDIUM, ReportPart, Stage
 
 _CLIENTS = 8
 _TURN = 0.5  # seconds
@@ -28,13 +28,13 @@ _DIES_WITH_US = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") el
 _GETTER = [sys.executable, "-c", "from holdfast.bench.core.getter import main; main()"]
 
 
-def run(stage: Stage) -> Part:
+def run(stage: Stage) -> ReportPart:
     """Measure it, or say what is missing."""
     name, against = "get of 100 KB over TCP, 8 client processes, from Python", "Redis GET, redis-py"
     missing = _missing()
     if missing:
         figure = at_least(name, None, 2, "x its rate", against)
-        return Part([figure], notes=[f"Redis was not measured: {missing}."])
+        return ReportPart([figure], notes=[f"Redis was not measured: {missing}."])
     key = stage.keys[MEDIUM]
     with ExitStack() as stack:
         port = stack.enter_context(_redis(stage.server_core, stage.directory))
@@ -44,7 +44,7 @@ def run(stage: Stage) -> Part:
         theirs_all = stack.enter_context(_getters(stage.client_core, redis))
         ours_all = stack.enter_context(_getters(stage.client_core, ours))
         rates = interleave({"redis": theirs_all.rate, "get": ours_all.rate})
-    return Part(
+    return ReportPart(
         [at_least(name, rates.ratio("get", "redis"), 2, "x its rate", against)],
         {"Redis GET of 100 KB, 8 clients": rates.middle("redis")},
     )

@@ -8,10 +8,10 @@ from __future__ import annotations
 from ..figures import at_most, shown
 from ..measure import interleave, median_time
 from ..programs import on_core
-from .stage import HUGE, MEDIUM, SMALL, TURN_MS, Part, Stage
+from .stage import HUGE, MEDIUM, SMALL, TURN_MS, ReportPart, Stage
 
 
-def run(stage: Stage) -> Part:
+def run(stage: Stage) -> ReportPart:
     """Measure them."""
     core, objects, member = stage.server_core, stage.job.objects, stage.member
     server = stage.server("blocking_server", f"unix:{stage.directory}/ping-pong", SMALL)
@@ -41,7 +41,7 @@ def run(stage: Stage) -> Part:
         times.ratio("view", "Python"),
     )
     growth = times.ratio("view", "smaller view")
-    return Part(
+    return ReportPart(
         [
             at_most(f"{name}, from C++", cpp, 1.5, unit, against),
             at_most(f"{name}, from Python", python, 2.5, unit, against),

@@ -27,7 +27,7 @@ SMALL, MEDIUM, LARGE, HUGE = 64, 100_000, 4_000_000, 16_000_000
 TURN_MS = 400
 
 
-class Part(msgspec.Struct):
+class ReportPart(msgspec.Struct):
     """What one group of measurements adds to the report."""
 
     figures: list[Figure]

@@ -7,10 +7,10 @@ import os
 from ..figures import at_least
 from ..measure import interleave, median_time
 from ..programs import on_core, pin
-from .stage import LARGE, MEDIUM, TURN_MS, Part, Stage
+from .stage import LARGE, MEDIUM, TURN_MS, ReportPart, Stage
 
 
-def gets(stage: Stage) -> Part:
+def gets(stage: Stage) -> ReportPart:
     """Measure get; the servers are on one core, the clients on another."""
     core, agent = stage.client_core, stage.member.address
     blocking = stage.server("blocking_server", "tcp:127.0.0.1:0", LARGE)
@@ -29,7 +29,7 @@ def gets(stage: Stage) -> Part:
     name, against, unit = "get of 4 MB over TCP", "raw TCP transfer of 4 MB", "of its rate"
     one, eight = rates.ratio("get 1", "raw 1"), rates.ratio("get 8", "raw 8")
     many = rates.ratio("get", "epoll")
-    return Part(
+    return ReportPart(
         [
             at_least(f"{name}, 1 client", one, 0.8, unit, f"{against}, 1 client"),
             at_least(f"{name}, 8 clients", eight, 0.8, unit, f"{against}, 8 clients"),
@@ -43,7 +43,7 @@ def gets(stage: Stage) -> Part:
     )
 
 
-def puts(stage: Stage) -> Part:
+def puts(stage: Stage) -> ReportPart:
     """Measure put; the client shares a core with the second owner, the first has one to itself."""
     objects, data = stage.job.objects, os.urandom(LARGE)
     pin(stage.cluster.nodes[2].pid, stage.client_core)
@@ -59,4 +59,4 @@ def puts(stage: Stage) -> Part:
     with on_core(stage.client_core):
         times = interleave({"1": lambda: turn(1), "2": lambda: turn(2)})
     name, against, ratio = "put of 4 MB with 2 copies", "put of 4 MB with 1", times.ratio("1", "2")
-    return Part([at_least(name, ratio, 0.45, "of its rate", against)])
+    return ReportPart([at_least(name, ratio, 0.45, "of its rate", against)])

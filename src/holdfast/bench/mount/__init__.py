@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...testing import countfs
-from ..core.stage import Part
+from ..core.stage import ReportPart
 from ..figures import Report
 from . import cold, hops, imports, memory, storm, warm
 from .stage import SMALL, Sizes
@@ -25,7 +25,7 @@ def run(sizes: Sizes | None = None) -> Report:
     if reason := countfs.why_not():
         return Report("mount", [], invalid=[f"nothing was measured: {reason}"])
     chosen = sizes or Sizes()
-    parts: list[Part] = [measure(chosen) for measure in _PARTS]
+    parts: list[ReportPart] = [measure(chosen) for measure in _PARTS]
     notes = [note for part in parts for note in part.notes]
     baselines = {name: rate for part in parts for name, rate in part.baselines.items()}
     if chosen == SMALL:

@@ -9,10 +9,10 @@ from pathlib import Path
 from time import perf_counter
 
 from .. import programs
-from ..core.stage import Part
+from ..core.stage import ReportPart
 from ..figures import at_most
 from ..measure import interleave
-from .stage import Mounted, Sizes, drop_caches
+from .stage import MountedCluster, Sizes, drop_caches
 from .stage import mounted as mounts
 from .warm import small_files
 
@@ -21,7 +21,7 @@ _AGENTS = 3
 _LIMITS = {"stat": (250, "2.9"), "4 KB read": (400, "6.9")}
 
 
-def run(sizes: Sizes) -> Part:
+def run(sizes: Sizes) -> ReportPart:
     """Ask for each file once; in every round they are others."""
     figures = []
     with tempfile.TemporaryDirectory(prefix="hf") as directory:
@@ -50,14 +50,14 @@ def run(sizes: Sizes) -> Part:
                 against = f"direct, cold, {times.middle('direct') * 1e6:.0f} µs; Copper {copper} ms"
                 micro = 1e6 * times.middle("tree")
                 figures.append(at_most(name, micro, limit, "µs per file", against))
-    return Part(figures)
+    return ReportPart(figures)
 
 
 def _files(top: Path, count: int) -> list[str]:
     return [f"{top}/{name}" for name in small_files(top, count)]
 
 
-def _through(mounted: Mounted, paths: list[str]) -> list[str]:
+def _through(mounted: MountedCluster, paths: list[str]) -> list[str]:
     return [mounted.path(path) for path in paths]
 
 

@@ -21,9 +21,9 @@ from ...placement.ring import Ring
 from ...placement.trees import Trees
 from ...units import format_size
 from .. import programs
-from ..core.stage import Part
+from ..core.stage import ReportPart
 from ..figures import at_most, shown
-from .stage import Mounted, Sizes
+from .stage import MountedCluster, Sizes
 from .stage import mounted as mounts
 
 _AGENTS, _DEGREE = 16, 2  # 1, 2, 4 and 8 nodes, and one at depth 4
@@ -37,7 +37,7 @@ _WARM_UP = 150
 class _Trips:
     """Files that are read once, at the depth that is wanted."""
 
-    def __init__(self, mounted: Mounted, root: str, files: Iterator[Path]) -> None:
+    def __init__(self, mounted: MountedCluster, root: str, files: Iterator[Path]) -> None:
         self._mounted, self._root, self._files = mounted, root, files
         self._nodes = {node.name: index for index, node in enumerate(mounted.cluster.nodes)}
         ring = Ring(list(self._nodes), mounted.cluster.config.virtual_nodes)
@@ -79,7 +79,7 @@ class _Trips:
         return self._read(node, path)
 
 
-def run(sizes: Sizes) -> Part:
+def run(sizes: Sizes) -> ReportPart:
     """Measure round trips; in turns, so that what disturbs one disturbs all."""
     samples: dict[tuple[int, int], list[float]] = {
         (size, depth): [] for size in sizes.payloads for depth in DEPTHS
@@ -109,7 +109,7 @@ def _write(path: Path, size: int) -> Path:
     return path
 
 
-def _figures(micro: dict[tuple[int, int], float], sizes: Sizes) -> Part:
+def _figures(micro: dict[tuple[int, int], float], sizes: Sizes) -> ReportPart:
     figures, deepest = [], DEPTHS[-1]
     per_hop = {
         size: (micro[size, deepest] - micro[size, 0]) / deepest
@@ -128,4 +128,4 @@ def _figures(micro: dict[tuple[int, int], float], sizes: Sizes) -> Part:
         for size in sizes.payloads
         for depth in DEPTHS
     ]
-    return Part(figures)
+    return ReportPart(figures)

@@ -9,7 +9,7 @@ import sys
 
 from ...planner.imports import Import
 from .. import programs
-from ..core.stage import Part
+from ..core.stage import ReportPart
 from ..figures import at_most, shown
 from ..measure import interleave
 from .stage import Sizes, drop_caches, importing, interpreter, lacking, timed
@@ -23,10 +23,10 @@ _OPERATIONS = 3.0
 _DEGREE = 8
 
 
-def run(sizes: Sizes) -> Part:
+def run(sizes: Sizes) -> ReportPart:
     """Measure warm and cold imports."""
     if reason := lacking(*sizes.imported):
-        return Part([], notes=[f"Imports were not measured: {reason}."])
+        return ReportPart([], notes=[f"Imports were not measured: {reason}."])
     agents_core, core = programs.two_cores()
     direct = importing(sys.executable, *sizes.imported)
     with programs.on_core(core):
@@ -45,7 +45,7 @@ def run(sizes: Sizes) -> Part:
             sizes.cold_rounds,
         )
     what = f'python -c "import {", ".join(sizes.imported)}" through the mount'
-    return Part(
+    return ReportPart(
         [
             at_most(f"{what}, warm", warm.ratio("mount", "direct"), 1.08, "x its time",
                     f"direct, {warm.middle('direct'):.2f} s; Copper 3.5-5"),
@@ -55,10 +55,10 @@ def run(sizes: Sizes) -> Part:
     )  # fmt: skip
 
 
-def simulated(_sizes: Sizes) -> Part:
+def simulated(_sizes: Sizes) -> ReportPart:
     """Simulate the first import down a tree, storage and network as in the Copper paper."""
     if reason := lacking("numpy"):
-        return Part([], notes=[f"No tree was simulated: {reason}."])
+        return ReportPart([], notes=[f"No tree was simulated: {reason}."])
     import numpy as np  # noqa: PLC0415 - the demo, which needs none, uses this package too
 
     from ...planner.imports_simulated import broadcast  # noqa: PLC0415
@@ -67,7 +67,7 @@ def simulated(_sizes: Sizes) -> Part:
     seconds = {nodes: broadcast(job, nodes, np.random.default_rng(nodes)) for nodes in _NODES}
     name = f"simulated tree, {job.files} files: {_TO:,} nodes"
     growth = seconds[_TO] / seconds[_FROM]
-    return Part(
+    return ReportPart(
         [
             at_most(name, growth, 1.5, "x its time", f"{_FROM} nodes"),
             *(

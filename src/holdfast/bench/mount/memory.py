@@ -11,7 +11,7 @@ from ...client.contacts import Contacts
 from ...client.survey import survey
 from ...job import LocalCluster
 from ...session.tiers import Tiers
-from ..core.stage import Part
+from ..core.stage import ReportPart
 from ..figures import at_most, shown
 from .stage import Sizes, importing, interpreter, lacking, timed
 from .stage import mounted as mounts
@@ -19,17 +19,17 @@ from .stage import mounted as mounts
 _MOST = 120.0
 
 
-def run(sizes: Sizes) -> Part:
+def run(sizes: Sizes) -> ReportPart:
     """Import something heavy through them, then weigh them."""
     if reason := lacking(sizes.heavy):
-        return Part([], notes=[f"Memory was not measured: {reason}."])
+        return ReportPart([], notes=[f"Memory was not measured: {reason}."])
     with mounts(sys.prefix) as mounted:
         timed(importing(interpreter(mounted.path(sys.prefix)), sizes.heavy))
         agent = mounted.cluster.nodes[0]
         used = _own(agent.pid) + _own(mounted.pid()) + _kept_in(agent.tiers)
         cached = _cached(mounted.cluster)
     name = f"memory of mount and agent after import {sizes.heavy}"
-    return Part(
+    return ReportPart(
         [
             at_most(name, (used - cached) / 1e6, _MOST, "MB", "more than the cached bytes"),
             shown("bytes cached by then", cached / 1e6, "MB"),

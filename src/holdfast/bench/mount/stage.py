@@ -61,7 +61,7 @@ SMALL = Sizes(
 )
 
 
-class Mounted:
+class MountedCluster:
     """Agents, each with a mount of the same roots."""
 
     def __init__(self, cluster: LocalCluster, points: Sequence[Path]) -> None:
@@ -90,7 +90,7 @@ class Mounted:
 @contextmanager
 def mounted(
     root: str | Path, agents: int = 1, storage: CountingFS | None = None, **settings: str | int
-) -> Iterator[Mounted]:
+) -> Iterator[MountedCluster]:
     """Start agents, and for each a mount of `root`; its programs see `root` as everybody does."""
     chosen: dict[str, str | int] = {"memory": "2 GiB", "file_settled": "0 s", **settings}
     with (
@@ -108,7 +108,7 @@ def mounted(
                     node=node.name,
                 )
                 control.start(config, str(point), [str(root)])
-            yield Mounted(cluster, points)
+            yield MountedCluster(cluster, points)
         finally:
             control.stop_all(cluster.directory)
 

@@ -14,7 +14,7 @@ import msgspec
 
 from ...errors import HoldfastError
 from ...testing.countfs import CountingFS, Counts
-from ..core.stage import Part
+from ..core.stage import ReportPart
 from ..figures import at_most, shown
 from .stage import Sizes, importing, interpreter, lacking
 from .stage import mounted as mounts
@@ -32,16 +32,16 @@ class Storm(msgspec.Struct, frozen=True):
     listings: int  # of the directory that was listed most often
 
 
-def run(sizes: Sizes) -> Part:
+def run(sizes: Sizes) -> ReportPart:
     """Let many processes on many nodes import, and as many on one."""
     if reason := lacking(*sizes.imported):
-        return Part([], notes=[f"The storm was not measured: {reason}."])
+        return ReportPart([], notes=[f"The storm was not measured: {reason}."])
     many = _storm(sizes, sizes.agents, sizes.processes)
     one = _storm(sizes, 1, sizes.agents * sizes.processes)
     who = f"{sizes.agents} agents, {sizes.processes} processes each"
     what = f"{who}, import {', '.join(sizes.imported)}, {sizes.operation} per operation"
     alone = f"1 agent, {sizes.agents * sizes.processes} processes, {one.seconds:.1f} s"
-    return Part(
+    return ReportPart(
         [
             at_most(f"{what}: opens of the file opened most", many.opens, 1, "opens", ""),
             at_most("the same: listings of the directory listed most", many.listings, 1,

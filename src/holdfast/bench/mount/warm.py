@@ -13,7 +13,7 @@ from pathlib import Path
 from ...errors import HoldfastError
 from ...units import format_size
 from .. import programs
-from ..core.stage import Part
+from ..core.stage import ReportPart
 from ..figures import Figure, at_least, at_most
 from ..measure import Samples, interleave
 from .stage import Sizes
@@ -30,7 +30,7 @@ _LIMITS = {"stat": (1.3, "200"), "read": (1.5, "140"), "missing": (1.3, "100")}
 _NAMES = {"stat": "stat", "read": "open and read of 4 KB", "missing": "stat of a missing name"}
 
 
-def run(sizes: Sizes) -> Part:
+def run(sizes: Sizes) -> ReportPart:
     """Measure small files and large ones."""
     with tempfile.TemporaryDirectory(prefix="hf") as directory:
         root = os.path.realpath(directory)
@@ -59,8 +59,8 @@ def small_files(top: Path, count: int) -> list[str]:
     return paths
 
 
-def _small(sizes: Sizes, tops: Tops, paths: list[str]) -> Part:
-    part = Part([])
+def _small(sizes: Sizes, tops: Tops, paths: list[str]) -> ReportPart:
+    part = ReportPart([])
     for kind, (limit, copper) in _LIMITS.items():
         asked = [path + ".none" for path in paths] if kind == "missing" else paths
         times = _compare(sizes, tops, kind, asked, SMALL)
