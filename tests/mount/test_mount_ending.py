@@ -116,7 +116,7 @@ def test_mounts_of_others_are_left_alone(
         gone = processes.Process(2**22, 1, processes.boot())
         elsewhere = processes.Process(os.getpid(), 1, "another host")
         for number, supervisor in enumerate((gone, elsewhere)):
-            state = control.Mount(str(theirs.point), "node-0", (), supervisor)
+            state = control.MountRecord(str(theirs.point), "node-0", (), supervisor)
             path = alone.directory / f"node-0.mount-{number}.state"
             path.write_bytes(msgspec.json.encode(state))
         # Hosts may share the directory: that one is for the other host to show and to end.

@@ -53,7 +53,7 @@ class Root(msgspec.Struct, frozen=True):
     spread: bool = False  # its files come from their owners on the ring, not down a tree
 
 
-class Mount(msgspec.Struct, frozen=True):
+class MountRecord(msgspec.Struct, frozen=True):
     """What a mount's state file holds."""
 
     point: str
@@ -84,14 +84,14 @@ class MountStatus(msgspec.Struct, frozen=True):
     counters: dict[str, int]
 
 
-def start(config: Config, point: str, roots: Sequence[str]) -> Mount:
+def start(config: Config, point: str, roots: Sequence[str]) -> MountRecord:
     """Mount the roots at a directory, through the agent of this node."""
     own_agent(config)  # or there is no session to hold
     with sessions.locked(sessions.directory(config)):
         return start_held(config, point, roots)
 
 
-def ensure(config: Config, point: str, roots: Sequence[str]) -> Mount:
+def ensure(config: Config, point: str, roots: Sequence[str]) -> MountRecord:
     """Return the session's mount of just these roots at a directory, made if there is none."""
     wanted, place = {os.path.abspath(root) for root in roots or config.roots}, str(resolve(point))
     for one in of_session(sessions.directory(config)).values():
@@ -101,7 +101,7 @@ def ensure(config: Config, point: str, roots: Sequence[str]) -> Mount:
     return start(config, point, roots)
 
 
-def start_held(config: Config, point: str, roots: Sequence[str]) -> Mount:
+def start_held(config: Config, point: str, roots: Sequence[str]) -> MountRecord:
     """Do so while the session is held, so that no other start takes the same name."""
     _check_machine()
     given = tuple(_root(config, root) for root in roots or config.roots)
@@ -245,12 +245,12 @@ def resolve(point: str) -> Path:
 # ---- those that there are ------------------------------------------------------------------------
 
 
-def read(path: Path) -> Mount:
+def read(path: Path) -> MountRecord:
     """Read a mount's state."""
-    return msgspec.json.decode(path.read_bytes(), type=Mount)
+    return msgspec.json.decode(path.read_bytes(), type=MountRecord)
 
 
-def of_session(directory: str | Path, node: str = "") -> dict[Path, Mount]:
+def of_session(directory: str | Path, node: str = "") -> dict[Path, MountRecord]:
     """Return the mounts of a session on this host by the path of their socket."""
     found = {}
     with contextlib.suppress(FileNotFoundError):
@@ -270,7 +270,7 @@ def original(directory: str | Path, path: str) -> str:
     return path
 
 
-def _ended(directory: Path) -> dict[Path, Mount]:
+def _ended(directory: Path) -> dict[Path, MountRecord]:
     """Return mounts whose supervisor and process were killed."""
     found = {}
     for control, one in of_session(directory).items():
@@ -296,7 +296,7 @@ def status(directory: str | Path, within: float, node: str = "") -> list[MountSt
     return [_status(control, one, within) for control, one in of_session(directory, node).items()]
 
 
-def _status(control: Path, one: Mount, within: float) -> MountStatus:
+def _status(control: Path, one: MountRecord, within: float) -> MountStatus:
     counters: dict[str, int] = {}
     try:
         for field in ask(control, "status", within=within):
@@ -369,7 +369,7 @@ def stop_all(directory: str | Path) -> list[Process]:
     return _end(of_session(directory))
 
 
-def _end(found: dict[Path, Mount]) -> list[Process]:
+def _end(found: dict[Path, MountRecord]) -> list[Process]:
     """End the supervisors of mounts, and what those left that were killed."""
     hanging = processes.end([one.supervisor for one in found.values()], _WITHIN)
     for control, one in found.items():

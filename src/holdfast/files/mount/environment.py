@@ -13,7 +13,7 @@ from ...errors import BadInput
 from ...session import session as sessions
 from ..shim import own_agent
 from . import control
-from .control import Mount
+from .control import MountRecord
 
 #: Variables that name directories, several with colons between them.
 VARIABLES = (
@@ -31,7 +31,7 @@ _FIRST_LINE = 256
 Views = dict[str, str]
 
 
-def views(mount: Mount) -> Views:
+def views(mount: MountRecord) -> Views:
     """Return what a mount shows, by the names under which it is known elsewhere."""
     found = {}
     for root in mount.roots:
@@ -84,7 +84,7 @@ def _interpreter(program: str, through: Views) -> list[str]:
     return [seen(name, through), *([argument.strip()] if argument.strip() else [])]
 
 
-def mounted(config: Config, roots: Sequence[str], program: str) -> Mount:
+def mounted(config: Config, roots: Sequence[str], program: str) -> MountRecord:
     """Return a mount of this node that shows the roots, made if there is none.
 
     Without roots given or set, the root is the virtual environment that the program belongs to.

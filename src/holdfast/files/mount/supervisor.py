@@ -24,7 +24,7 @@ from ...session import mounts, processes
 from ...session.processes import note
 from ...session.session import MOUNT_STATE
 from . import table
-from .control import Mount, MountOrders
+from .control import MountOrders, MountRecord
 from .table import PROGRAM, ask
 
 #: How often it looks, in seconds, and how long an answer may take.
@@ -82,7 +82,7 @@ class Supervisor:
         """Say in the session's directory what is mounted."""
         orders = self._orders
         own = processes.process(os.getpid())
-        mount = Mount(orders.point, orders.node, orders.roots, own)
+        mount = MountRecord(orders.point, orders.node, orders.roots, own)
         temporary = self._state.with_suffix(f".{os.getpid()}")
         temporary.write_bytes(msgspec.json.encode(mount))
         temporary.replace(self._state)
