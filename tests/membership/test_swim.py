@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from holdfast.membership import swim as machine
 from holdfast.membership.events import (
-    AnsweredEvent,
-    DoubtEvent,
-    Event,
     ExchangedEvent,
-    FailedEvent,
-    HeardEvent,
-    Instruction,
     LeaveEvent,
+    MemberDoubtEvent,
+    MembershipEvent,
+    MembershipInstruction,
+    MemberTickEvent,
+    ProbeAnsweredEvent,
+    ProbeFailedEvent,
+    ProbeHeardEvent,
     ProbeInstruction,
     SyncInstruction,
-    TickEvent,
     ViewInstruction,
 )
 from holdfast.membership.gossip import MOST
@@ -56,28 +56,30 @@ class Driver:
         while quiet and self.swim.news:
             self.tick()
 
-    def step(self, event: Event) -> list[Instruction]:
+    def step(self, event: MembershipEvent) -> list[MembershipInstruction]:
         # Messages are read anew by each receiver: nothing may rest on shared objects.
-        if isinstance(event, AnsweredEvent):
-            event = AnsweredEvent(event.ticket, copied(event.entries), event.identity, event.age)
-        elif isinstance(event, HeardEvent):
-            event = HeardEvent(copied(event.entries), event.identity, event.sender)
+        if isinstance(event, ProbeAnsweredEvent):
+            event = ProbeAnsweredEvent(
+                event.ticket, copied(event.entries), event.identity, event.age
+            )
+        elif isinstance(event, ProbeHeardEvent):
+            event = ProbeHeardEvent(copied(event.entries), event.identity, event.sender)
         elif isinstance(event, ExchangedEvent):
             event = ExchangedEvent(copied(event.entries))
         return self.swim.step(event, self.now, self.rng)
 
-    def tick(self, answer: bool = True) -> list[Instruction]:
+    def tick(self, answer: bool = True) -> list[MembershipInstruction]:
         """Let a period pass; whoever is probed answers, with nothing new."""
         self.now += PERIOD
-        out = self.step(TickEvent())
+        out = self.step(MemberTickEvent())
         for probe in probes(out) if answer else []:
-            self.step(AnsweredEvent(probe.ticket, [], self.view.identity, 0.0))
+            self.step(ProbeAnsweredEvent(probe.ticket, [], self.view.identity, 0.0))
         return out
 
-    def fail(self) -> tuple[Member, list[Instruction]]:
+    def fail(self) -> tuple[Member, list[MembershipInstruction]]:
         """ProbeInstruction somebody directly, in vain."""
         (probe,) = probes(self.tick(answer=False))
-        return probe.target, self.step(FailedEvent(probe.ticket))
+        return probe.target, self.step(ProbeFailedEvent(probe.ticket))
 
     def state(self, number: int) -> State:
         known = self.view.get(number)
@@ -89,24 +91,24 @@ def copied(entries: list[Entry]) -> list[Entry]:
     return decode(encode(entries))
 
 
-def probes(out: list[Instruction]) -> list[ProbeInstruction]:
+def probes(out: list[MembershipInstruction]) -> list[ProbeInstruction]:
     return [i for i in out if isinstance(i, ProbeInstruction) and i.ticket]
 
 
-def words(out: list[Instruction]) -> list[ProbeInstruction]:
+def words(out: list[MembershipInstruction]) -> list[ProbeInstruction]:
     return [i for i in out if isinstance(i, ProbeInstruction) and not i.ticket]
 
 
-def told(out: list[Instruction], number: int) -> list[Entry]:
+def told(out: list[MembershipInstruction], number: int) -> list[Entry]:
     """What member `number` is told in messages of its own."""
     return [e for probe in words(out) if probe.target.number == number for e in probe.news]
 
 
-def syncs(out: list[Instruction]) -> list[int]:
+def syncs(out: list[MembershipInstruction]) -> list[int]:
     return [i.target.number for i in out if isinstance(i, SyncInstruction)]
 
 
-def changes(out: list[Instruction]) -> list[Entry]:
+def changes(out: list[MembershipInstruction]) -> list[Entry]:
     return [e for i in out if isinstance(i, ViewInstruction) for e in i.entries]
 
 
@@ -139,18 +141,18 @@ def test_one_helper_that_gets_an_answer_is_enough() -> None:
         target, out = driver.fail()
         for place, probe in enumerate(probes(out)):
             if place == answered:
-                driver.step(AnsweredEvent(probe.ticket, [], driver.view.identity, 0.0))
+                driver.step(ProbeAnsweredEvent(probe.ticket, [], driver.view.identity, 0.0))
             else:
-                driver.step(FailedEvent(probe.ticket))
+                driver.step(ProbeFailedEvent(probe.ticket))
         assert driver.state(target.number) is State.ALIVE
 
 
-def suspected(driver: Driver) -> tuple[Member, list[Instruction]]:
+def suspected(driver: Driver) -> tuple[Member, list[MembershipInstruction]]:
     target, out = driver.fail()
-    last: list[Instruction] = []
+    last: list[MembershipInstruction] = []
     for probe in probes(out):
         assert driver.state(target.number) is State.ALIVE
-        last = driver.step(FailedEvent(probe.ticket))
+        last = driver.step(ProbeFailedEvent(probe.ticket))
     return target, last
 
 
@@ -171,7 +173,7 @@ def test_whom_nobody_reaches_is_suspected_and_told_so() -> None:
 @pytest.mark.parametrize(("count", "periods"), [(2, 3), (8, 3), (100, 5), (1_000, 8)])
 def test_a_suspicion_that_nobody_refutes_kills_after_its_time(count: int, periods: int) -> None:
     driver = Driver(count)
-    driver.step(HeardEvent([entry(1, State.SUSPECT)], driver.view.identity, 1))
+    driver.step(ProbeHeardEvent([entry(1, State.SUSPECT)], driver.view.identity, 1))
     for _ in range(periods - 1):
         driver.tick()
         assert driver.state(1) is State.SUSPECT
@@ -184,7 +186,9 @@ def test_a_refutation_in_time_saves_the_suspect() -> None:
     target, _ = suspected(driver)
     driver.tick()
     alive = entry(target.number, State.ALIVE, 1)
-    assert changes(driver.step(HeardEvent([alive], driver.view.identity, target.number))) == [alive]
+    assert changes(driver.step(ProbeHeardEvent([alive], driver.view.identity, target.number))) == [
+        alive
+    ]
     for _ in range(20):
         driver.tick()
     assert driver.view.get(target.number) == alive
@@ -193,13 +197,13 @@ def test_a_refutation_in_time_saves_the_suspect() -> None:
 @pytest.mark.parametrize("state", [State.SUSPECT, State.DEAD])
 def test_we_refute_what_is_said_of_us_at_once_and_to_who_said_it(state: State) -> None:
     driver = Driver()
-    out = driver.step(HeardEvent([entry(0, state, 4)], driver.view.identity, 3))
+    out = driver.step(ProbeHeardEvent([entry(0, state, 4)], driver.view.identity, 3))
     alive = entry(0, State.ALIVE, 5)
     assert changes(out) == [alive]
     assert alive in told(out, 3)
     assert len({probe.target.number for probe in words(out)} - {3}) >= 1
     # Hearing it again does not raise the incarnation, but is answered.
-    out = driver.step(HeardEvent([entry(0, state, 4)], driver.view.identity, 5))
+    out = driver.step(ProbeHeardEvent([entry(0, state, 4)], driver.view.identity, 5))
     assert changes(out) == []
     assert told(out, 5) == [alive]
     assert driver.view.get(0) == alive
@@ -207,23 +211,23 @@ def test_we_refute_what_is_said_of_us_at_once_and_to_who_said_it(state: State) -
 
 def test_who_has_not_heard_a_refutation_is_told() -> None:
     driver = Driver()
-    driver.step(HeardEvent([entry(4, State.ALIVE, 2)], driver.view.identity, 4))
-    out = driver.step(HeardEvent([entry(4, State.SUSPECT, 1)], driver.view.identity, 6))
+    driver.step(ProbeHeardEvent([entry(4, State.ALIVE, 2)], driver.view.identity, 4))
+    out = driver.step(ProbeHeardEvent([entry(4, State.SUSPECT, 1)], driver.view.identity, 6))
     assert told(out, 6) == [entry(4, State.ALIVE, 2)]
     assert driver.state(4) is State.ALIVE
 
 
 def test_who_talks_to_us_while_we_think_it_dead_is_told() -> None:
     driver = Driver()
-    driver.step(HeardEvent([entry(4, State.DEAD)], driver.view.identity, 3))
-    out = driver.step(HeardEvent([], 12345, 4))
+    driver.step(ProbeHeardEvent([entry(4, State.DEAD)], driver.view.identity, 3))
+    out = driver.step(ProbeHeardEvent([], 12345, 4))
     assert told(out, 4) == [entry(4, State.DEAD), entry(0)]
 
 
 def test_whoever_says_that_we_are_dead_is_answered_though_we_did_not_know_it() -> None:
     driver = Driver()
     stranger = entry(30)
-    out = driver.step(HeardEvent([entry(0, State.DEAD), stranger], 12345, 30))
+    out = driver.step(ProbeHeardEvent([entry(0, State.DEAD), stranger], 12345, 30))
     assert told(out, 30) == [entry(0, State.ALIVE, 1)]
     assert driver.view.node("n030") == stranger.member
 
@@ -231,21 +235,21 @@ def test_whoever_says_that_we_are_dead_is_answered_though_we_did_not_know_it() -
 def test_data_path_evidence_suspects_and_does_not_kill() -> None:
     # Rule 3 of the design.
     driver = Driver()
-    out = driver.step(DoubtEvent(5))
+    out = driver.step(MemberDoubtEvent(5))
     assert changes(out) == [entry(5, State.SUSPECT)]
     assert told(out, 5) == [entry(5, State.SUSPECT), entry(0)]
-    assert driver.step(DoubtEvent(5)) == []
-    assert driver.step(DoubtEvent(0)) == []  # ourselves
-    assert driver.step(DoubtEvent(99)) == []  # nobody
+    assert driver.step(MemberDoubtEvent(5)) == []
+    assert driver.step(MemberDoubtEvent(0)) == []  # ourselves
+    assert driver.step(MemberDoubtEvent(99)) == []  # nobody
 
 
 def test_an_answer_of_a_loop_that_stands_still_is_none() -> None:
     driver = Driver()
     (probe,) = probes(driver.tick(answer=False))
-    out = driver.step(AnsweredEvent(probe.ticket, [], driver.view.identity, 10.5 * PERIOD))
+    out = driver.step(ProbeAnsweredEvent(probe.ticket, [], driver.view.identity, 10.5 * PERIOD))
     assert len(probes(out)) == machine.HELPERS
     for helped in probes(out):
-        driver.step(AnsweredEvent(helped.ticket, [], driver.view.identity, 10.5 * PERIOD))
+        driver.step(ProbeAnsweredEvent(helped.ticket, [], driver.view.identity, 10.5 * PERIOD))
     assert driver.state(probe.target.number) is State.SUSPECT
 
 
@@ -267,13 +271,13 @@ def test_what_was_asked_before_we_were_stopped_says_nothing() -> None:
     driver.now += 50 * PERIOD
     driver.tick()
     for probe in probes(out):
-        assert driver.step(FailedEvent(probe.ticket)) == []
+        assert driver.step(ProbeFailedEvent(probe.ticket)) == []
     assert driver.state(target.number) is State.ALIVE
 
 
 def test_suspicion_does_not_run_while_we_are_stopped() -> None:
     driver = Driver()
-    driver.step(DoubtEvent(5))
+    driver.step(MemberDoubtEvent(5))
     driver.now += 50 * PERIOD
     driver.tick()
     assert driver.state(5) is State.SUSPECT
@@ -282,18 +286,20 @@ def test_suspicion_does_not_run_while_we_are_stopped() -> None:
 def test_views_are_exchanged_when_they_differ_and_nothing_is_on_its_way() -> None:
     driver = Driver()
     (probe,) = probes(driver.tick(answer=False))
-    assert syncs(driver.step(AnsweredEvent(probe.ticket, [], 12345, 0.0))) == [probe.target.number]
+    assert syncs(driver.step(ProbeAnsweredEvent(probe.ticket, [], 12345, 0.0))) == [
+        probe.target.number
+    ]
     # Once in a period is enough.
-    assert syncs(driver.step(HeardEvent([], 12345, 3))) == []
+    assert syncs(driver.step(ProbeHeardEvent([], 12345, 3))) == []
     driver.tick()
-    assert syncs(driver.step(HeardEvent([], 12345, 3))) == [3]
+    assert syncs(driver.step(ProbeHeardEvent([], 12345, 3))) == [3]
     driver.tick()
-    assert syncs(driver.step(HeardEvent([], driver.view.identity, 3))) == []
+    assert syncs(driver.step(ProbeHeardEvent([], driver.view.identity, 3))) == []
     # News will make views equal by itself.
-    driver.step(DoubtEvent(5))
+    driver.step(MemberDoubtEvent(5))
     driver.tick()
-    assert syncs(driver.step(HeardEvent([], 12345, 3))) == []
-    assert syncs(driver.step(HeardEvent([], 12345, 777))) == []  # nobody that we know
+    assert syncs(driver.step(ProbeHeardEvent([], 12345, 3))) == []
+    assert syncs(driver.step(ProbeHeardEvent([], 12345, 777))) == []  # nobody that we know
 
 
 def test_views_are_exchanged_although_there_is_always_news_when_ours_is_met_nowhere() -> None:
@@ -303,7 +309,7 @@ def test_views_are_exchanged_although_there_is_always_news_when_ours_is_met_nowh
         out = driver.tick(answer=False)
         news = [entry(5, State.ALIVE, incarnation)]
         for probe in probes(out):
-            found += syncs(driver.step(AnsweredEvent(probe.ticket, news, 12345, 0.0)))
+            found += syncs(driver.step(ProbeAnsweredEvent(probe.ticket, news, 12345, 0.0)))
     assert 1 <= len(found) <= 3
 
 
@@ -331,10 +337,10 @@ def test_an_exchange_kills_nobody_at_once() -> None:
 
 def test_the_dead_are_told_now_and_then() -> None:
     driver = Driver()
-    driver.step(HeardEvent([entry(4, State.DEAD)], driver.view.identity, 3))
-    driver.step(HeardEvent([entry(5, State.DEAD)], driver.view.identity, 3))
+    driver.step(ProbeHeardEvent([entry(4, State.DEAD)], driver.view.identity, 3))
+    driver.step(ProbeHeardEvent([entry(5, State.DEAD)], driver.view.identity, 3))
     driver.step(
-        HeardEvent([Entry(member(105, 7, "n005"), 0, State.ALIVE)], driver.view.identity, 3)
+        ProbeHeardEvent([Entry(member(105, 7, "n005"), 0, State.ALIVE)], driver.view.identity, 3)
     )
     knocks = 0
     for _ in range(200):
@@ -353,7 +359,7 @@ def test_who_leaves_tells_some_and_is_silent_then() -> None:
     assert len({probe.target.number for probe in words(out)}) == machine.FAREWELLS
     assert all(probe.news == [end] for probe in words(out))
     assert driver.tick() == []
-    assert driver.step(HeardEvent([end], 1, 3)) == []
+    assert driver.step(ProbeHeardEvent([end], 1, 3)) == []
 
 
 def test_a_newcomer_makes_itself_known() -> None:
@@ -369,8 +375,8 @@ def test_a_newcomer_makes_itself_known() -> None:
 def test_ten_thousand_members_cost_no_more_than_few() -> None:
     driver = Driver(10_000)
     live = driver.view.live()
-    driver.step(DoubtEvent(5))
-    driver.step(HeardEvent([entry(5, State.ALIVE, 1)], driver.view.identity, 5))
+    driver.step(MemberDoubtEvent(5))
+    driver.step(ProbeHeardEvent([entry(5, State.ALIVE, 1)], driver.view.identity, 5))
     for _ in range(50):
         driver.tick()
     assert driver.view.live() is live  # nobody had to look at everybody
@@ -381,19 +387,19 @@ entries = st.lists(
 )
 identities = st.sampled_from([0, 12345])
 events = st.one_of(
-    st.builds(TickEvent),
-    st.builds(AnsweredEvent, st.integers(0, 60), entries, identities, st.floats(0, 9)),
-    st.builds(FailedEvent, st.integers(0, 60)),
-    st.builds(HeardEvent, entries, identities, st.integers(0, 13)),
+    st.builds(MemberTickEvent),
+    st.builds(ProbeAnsweredEvent, st.integers(0, 60), entries, identities, st.floats(0, 9)),
+    st.builds(ProbeFailedEvent, st.integers(0, 60)),
+    st.builds(ProbeHeardEvent, entries, identities, st.integers(0, 13)),
     st.builds(ExchangedEvent, entries),
-    st.builds(DoubtEvent, st.integers(0, 13)),
+    st.builds(MemberDoubtEvent, st.integers(0, 13)),
 )
 
 
 @settings(max_examples=200)
 @given(st.lists(events, max_size=80), st.integers(1, 9), st.integers(0, 99))
 def test_whatever_happens_the_machine_stays_in_order(
-    happens: list[Event], count: int, seed: int
+    happens: list[MembershipEvent], count: int, seed: int
 ) -> None:
     driver = Driver(count, seed, quiet=False)
     reported = {e.member.number: e for e in driver.view.entries()}

@@ -12,14 +12,14 @@ from holdfast.membership.owners import Owners
 from holdfast.membership.view import Entry, Member, State, View
 from holdfast.restoration.events import (
     AskInstruction,
-    Event,
-    FailedEvent,
-    Instruction,
     MergeInstruction,
-    PulledEvent,
-    RepliedEvent,
+    RequestFailedEvent,
+    RequestRepliedEvent,
+    RestorationEvent,
+    RestorationInstruction,
+    RestorationTickEvent,
+    RestoredEvent,
     RestoreInstruction,
-    TickEvent,
     ViewEvent,
 )
 from holdfast.restoration.holdings import ObjectSummary
@@ -61,7 +61,7 @@ class Some:
         self.members = {f"n{i}": One(f"n{i}", 1000 + i, rate, partition_wait) for i in range(nodes)}
         self.by_number = {one.member.number: one for one in self.members.values()}
         self.dead: set[str] = set()
-        self.queue: deque[tuple[One, Instruction]] = deque()
+        self.queue: deque[tuple[One, RestorationInstruction]] = deque()
         self.asked: list[Request] = []
         self.pulls: list[tuple[str, bytes]] = []  # that brought something
         self.merges: list[tuple[str, str]] = []
@@ -69,7 +69,7 @@ class Some:
         self.reaches: Callable[[One, Member], bool] = lambda _sender, _member: True
         #: Answers to such requests are kept until `release`.
         self.keeps: Callable[[One, Request], bool] = lambda _sender, _request: False
-        self._kept: list[tuple[One, Event]] = []
+        self._kept: list[tuple[One, RestorationEvent]] = []
         self.see(self.members)
 
     def see(self, live: Iterable[str], by: Iterable[str] | None = None) -> None:
@@ -125,7 +125,7 @@ class Some:
             if name not in self.dead and key in one.store.objects
         }
 
-    def step(self, one: One, event: Event) -> None:
+    def step(self, one: One, event: RestorationEvent) -> None:
         for instruction in one.restorer.step(event, self.now, self.rng):
             self.queue.append((one, instruction))
 
@@ -134,7 +134,7 @@ class Some:
             self.now += PERIOD
             for name, one in self.members.items():
                 if name not in self.dead:
-                    self.step(one, TickEvent())
+                    self.step(one, RestorationTickEvent())
             self.settle()
 
     def settle(self) -> None:
@@ -150,15 +150,15 @@ class Some:
         self.settle()
         return len(kept)
 
-    def carry_out(self, one: One, instruction: Instruction) -> None:
+    def carry_out(self, one: One, instruction: RestorationInstruction) -> None:
         if isinstance(instruction, MergeInstruction):
             self.merges.append((one.member.node, instruction.member.node))
         elif isinstance(instruction, AskInstruction):
             self.asked.append(instruction.request)
-            event: Event = FailedEvent(instruction.ticket)
+            event: RestorationEvent = RequestFailedEvent(instruction.ticket)
             if self._reaches(one, instruction.member):
                 other = self.by_number[instruction.member.number].restorer
-                event = RepliedEvent(instruction.ticket, other.answer(instruction.request))
+                event = RequestRepliedEvent(instruction.ticket, other.answer(instruction.request))
             if self.keeps(one, instruction.request):
                 self._kept.append((one, event))
             else:
@@ -166,11 +166,11 @@ class Some:
         else:
             self.step(one, self._pull(one, instruction))
 
-    def _pull(self, one: One, pull: RestoreInstruction) -> Event:
+    def _pull(self, one: One, pull: RestoreInstruction) -> RestorationEvent:
         key = pull.held.key
         source = self.by_number[pull.source.number].store.objects.get(key)
         if source is None or not self._reaches(one, pull.source) or one.store.was_dropped(key):
-            return FailedEvent(pull.ticket)
+            return RequestFailedEvent(pull.ticket)
         self.pulls.append((one.member.node, key))
         held: ObjectSummary = source.held
         try:
@@ -184,9 +184,9 @@ class Some:
                 least=held.least,
             )
         except Full:
-            return FailedEvent(pull.ticket)
+            return RequestFailedEvent(pull.ticket)
         writer.commit(source.content)
-        return PulledEvent(pull.ticket, held.size)
+        return RestoredEvent(pull.ticket, held.size)
 
     def _reaches(self, one: One, member: Member) -> bool:
         return member.node not in self.dead and self.reaches(one, member)

@@ -12,8 +12,8 @@ from holdfast.membership.view import Entry, Member, State, View
 from holdfast.restoration import events as restoring
 from holdfast.restoration.node_machine import (
     AwayInstruction,
-    Instruction,
     NewsInstruction,
+    NodeInstruction,
     NodeMachine,
     PlacedInstruction,
     SuspectsInstruction,
@@ -68,12 +68,12 @@ class Node:
         self._rng = random.Random(1)
         self.began = self.machine.begin(0.0, self._rng)
 
-    def step(self, event: Any, now: float = 1.0) -> list[Instruction]:
+    def step(self, event: Any, now: float = 1.0) -> list[NodeInstruction]:
         self.store.calls.clear()
         return self.machine.step(event, now, self._rng)
 
 
-def of(kind: type, instructions: list[Instruction]) -> list[Any]:
+def of(kind: type, instructions: list[NodeInstruction]) -> list[Any]:
     return [one for one in instructions if isinstance(one, kind)]
 
 
@@ -97,8 +97,8 @@ def test_a_store_sees_new_owners_before_restoring_does() -> None:
 
 def test_what_changes_no_owner_places_nothing() -> None:
     node = Node(2)
-    assert not of(PlacedInstruction, node.step(membership.TickEvent()))
-    out = node.step(membership.DoubtEvent(2))
+    assert not of(PlacedInstruction, node.step(membership.MemberTickEvent()))
+    out = node.step(membership.MemberDoubtEvent(2))
     assert of(membership.ViewInstruction, out)
     assert not of(PlacedInstruction, out)  # a suspect still owns
     assert node.store.calls == []
@@ -113,21 +113,21 @@ def test_suspects_are_told_whenever_they_change() -> None:
     def told(event: Any, now: float = 1.0) -> list[set[int]]:
         return [set(one.numbers) for one in of(SuspectsInstruction, node.step(event, now))]
 
-    assert told(membership.DoubtEvent(2)) == [{2}]
-    assert told(membership.DoubtEvent(2)) == []
-    assert told(membership.DoubtEvent(3)) == [{2, 3}]
-    assert told(membership.HeardEvent([Entry(member(2), 1, State.ALIVE)], 0, 3)) == [{3}]
-    changes = [told(membership.TickEvent(), 1.0 + period) for period in range(8)]
+    assert told(membership.MemberDoubtEvent(2)) == [{2}]
+    assert told(membership.MemberDoubtEvent(2)) == []
+    assert told(membership.MemberDoubtEvent(3)) == [{2, 3}]
+    assert told(membership.ProbeHeardEvent([Entry(member(2), 1, State.ALIVE)], 0, 3)) == [{3}]
+    changes = [told(membership.MemberTickEvent(), 1.0 + period) for period in range(8)]
     assert [set()] in changes  # nobody refuted it: dead
     assert node.machine.owners is not None
     assert sorted(node.machine.owners.members) == [1, 2]
-    assert told(membership.HeardEvent([Entry(member(3), 1, State.SUSPECT)], 0, 2)) == [{3}]
+    assert told(membership.ProbeHeardEvent([Entry(member(3), 1, State.SUSPECT)], 0, 2)) == [{3}]
 
 
 def test_a_death_of_one_never_seen_alive_is_placed_too() -> None:
     """Files of a node that was lost belong to it, also if it came and went unnoticed."""
     node = Node(2)
-    out = node.step(membership.HeardEvent([Entry(member(9), 0, State.DEAD)], 0, 2))
+    out = node.step(membership.ProbeHeardEvent([Entry(member(9), 0, State.DEAD)], 0, 2))
     [placed] = of(PlacedInstruction, out)
     assert placed.owners.lost == {"n9"}
     assert sorted(placed.owners.members) == [1, 2]
@@ -135,10 +135,10 @@ def test_a_death_of_one_never_seen_alive_is_placed_too() -> None:
 
 def test_who_was_taken_for_dead_was_away() -> None:
     node = Node(2)
-    out = node.step(membership.HeardEvent([Entry(member(1), 0, State.DEAD)], 0, 2))
+    out = node.step(membership.ProbeHeardEvent([Entry(member(1), 0, State.DEAD)], 0, 2))
     assert of(AwayInstruction, out)
     assert node.machine.incarnation == 1
-    assert not of(AwayInstruction, node.step(membership.DoubtEvent(2)))
+    assert not of(AwayInstruction, node.step(membership.MemberDoubtEvent(2)))
 
 
 def test_restoring_rests_while_it_has_nothing_to_do() -> None:
@@ -147,7 +147,7 @@ def test_restoring_rests_while_it_has_nothing_to_do() -> None:
     step = node.machine.restorer.step
     node.machine.restorer.step = watch(step, stepped)  # type: ignore[method-assign]
     for second in range(9):
-        node.step(restoring.TickEvent(), 10.0 + second)
+        node.step(restoring.RestorationTickEvent(), 10.0 + second)
     assert len(stepped) == 3
 
 

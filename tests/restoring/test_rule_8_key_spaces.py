@@ -7,7 +7,7 @@ from restoring_members import PERIOD, Some
 from support.trio import TRIO, Trio
 
 from holdfast.membership.view import Member
-from holdfast.restoration.events import Instruction, RestoreInstruction
+from holdfast.restoration.events import RestorationInstruction, RestoreInstruction
 from holdfast.restoration.holdings import TIERS, ObjectSummary
 
 KEYS = [b"@trio/%d" % i for i in range(30)]
@@ -112,7 +112,7 @@ class Rebuilding(Trio):
 
 def test_a_key_space_names_the_instruction_that_brings_an_object_back() -> None:
     some = filled(space=Rebuilding())
-    begun: list[Instruction] = []
+    begun: list[RestorationInstruction] = []
     carry_out = some.carry_out
     some.carry_out = lambda one, i: (begun.append(i), carry_out(one, i))[1]  # type: ignore[method-assign,func-returns-value]
     some.die("n5")

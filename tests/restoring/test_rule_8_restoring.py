@@ -11,7 +11,7 @@ from restoring_members import PERIOD, Some
 
 from holdfast._core import crc32c
 from holdfast.restoration import holdings
-from holdfast.restoration.events import FailedEvent, PullInstruction
+from holdfast.restoration.events import PullInstruction, RequestFailedEvent
 from holdfast.restoration.holdings import ObjectSummary
 from holdfast.restoration.messages import Compare, Exchange, OtherView
 
@@ -333,7 +333,7 @@ def test_a_version_is_at_no_moment_without_a_copy_whoever_dies() -> None:
     some.put(second, b"key", winner)
     carry_out = some.carry_out
     some.carry_out = lambda one, i: (  # type: ignore[method-assign]
-        some.step(one, FailedEvent(i.ticket))
+        some.step(one, RequestFailedEvent(i.ticket))
         if isinstance(i, PullInstruction)
         else carry_out(one, i)
     )

@@ -17,11 +17,11 @@ from holdfast.membership.view import Entry, Member, State, View
 from holdfast.restoration.events import (
     AskedEvent,
     AskInstruction,
-    Event,
-    Instruction,
-    PulledEvent,
     PullInstruction,
-    RepliedEvent,
+    RequestRepliedEvent,
+    RestorationEvent,
+    RestorationInstruction,
+    RestoredEvent,
     ViewEvent,
 )
 from holdfast.restoration.restorer import Restorer
@@ -69,7 +69,7 @@ class Nodes:
         self.owners = [Owners(self.views[0], VIRTUAL_NODES)]
         self.all = {member.number: Node(member) for member in members}
         self.pulled: list[tuple[int, bytes]] = []
-        self._queue: deque[tuple[Node, Instruction]] = deque()
+        self._queue: deque[tuple[Node, RestorationInstruction]] = deque()
         self.place()
 
     def place(self) -> None:
@@ -103,7 +103,7 @@ class Nodes:
         while self._queue:
             self._carry_out(*self._queue.popleft())
 
-    def _start(self, node: Node, since: int) -> list[Instruction]:
+    def _start(self, node: Node, since: int) -> list[RestorationInstruction]:
         """Start the restoring of a member that has seen the views since one of them."""
         holdings = CoreHoldings(cast(_core.Agent, node.index))
         node.restorer = Restorer(node.member.number, holdings, 1e12, 5.0)
@@ -112,12 +112,12 @@ class Nodes:
             wanted = node.restorer.step(event, 0.0, self.rng)
         return wanted
 
-    def _step(self, node: Node, event: Event) -> None:
+    def _step(self, node: Node, event: RestorationEvent) -> None:
         assert node.restorer is not None
         for instruction in node.restorer.step(event, 0.0, self.rng):
             self._queue.append((node, instruction))
 
-    def _carry_out(self, node: Node, instruction: Instruction) -> None:
+    def _carry_out(self, node: Node, instruction: RestorationInstruction) -> None:
         if isinstance(instruction, AskInstruction):
             other = self.all[instruction.member.number]
             if other.restorer is None:  # it answers, and fetches; it does not ask by itself
@@ -125,14 +125,14 @@ class Nodes:
             assert other.restorer is not None
             reply = other.restorer.answer(instruction.request)
             self._step(other, AskedEvent())
-            self._step(node, RepliedEvent(instruction.ticket, reply))
+            self._step(node, RequestRepliedEvent(instruction.ticket, reply))
         else:
             assert isinstance(instruction, PullInstruction)
             key = instruction.held.key
             assert self.all[instruction.source.number].index.find(key) is not None
             node.put(key)
             self.pulled.append((node.member.number, key))
-            self._step(node, PulledEvent(instruction.ticket, SIZE))
+            self._step(node, RestoredEvent(instruction.ticket, SIZE))
 
 
 @pytest.fixture

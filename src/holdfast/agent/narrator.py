@@ -124,18 +124,18 @@ class Narrator:
 
 
 _CAUSES: dict[type, str] = {
-    swim.FailedEvent: "it answered no probe",
-    swim.DoubtEvent: "it failed a request",
-    swim.TickEvent: "it did not refute the suspicion",
-    swim.AnsweredEvent: "the answer to a probe said so",
-    swim.HeardEvent: "a probe said so",
+    swim.ProbeFailedEvent: "it answered no probe",
+    swim.MemberDoubtEvent: "it failed a request",
+    swim.MemberTickEvent: "it did not refute the suspicion",
+    swim.ProbeAnsweredEvent: "the answer to a probe said so",
+    swim.ProbeHeardEvent: "a probe said so",
     swim.ExchangedEvent: "a view that was exchanged said so",
     swim.LeaveEvent: "it was told to end",
 }
 
 
 def _cause(event: object, view: View) -> str:
-    if isinstance(event, swim.HeardEvent) and (sender := view.get(event.sender)):
+    if isinstance(event, swim.ProbeHeardEvent) and (sender := view.get(event.sender)):
         return f"{sender.member.node} said so"
     return _CAUSES[type(event)]
 

@@ -73,9 +73,9 @@ class NodeDriver:
     def tick(self, late: float) -> None:
         """Do what is done once a period; `late` is by how many seconds that was too late."""
         self._narrator.ticked(late, LONGEST_SLEEP * self._shell.config.probe_period)
-        self._step(swim.TickEvent())
+        self._step(swim.MemberTickEvent())
         self._shell.core.beat()  # only now: a loop that fails each time is as good as stuck
-        self._step(restoring.TickEvent())
+        self._step(restoring.RestorationTickEvent())
 
     def join(self, entries: list[Entry]) -> None:
         """Merge what a launcher, a client or another member knows."""
@@ -85,7 +85,7 @@ class NodeDriver:
     def doubt(self, member: int, about: str, cause: str) -> None:
         """Suspect a member that failed a client of ours, or our core for one."""
         self._narrator.failed(member, about, cause, self.view)
-        self._step(swim.DoubtEvent(member))
+        self._step(swim.MemberDoubtEvent(member))
 
     def leave(self) -> None:
         """Say that we go, so that nobody has to find out."""
@@ -104,7 +104,7 @@ class NodeDriver:
     def _heard(self, told: _core.HeardEvent) -> None:
         entries = self._read(told.news, "the gossip in a probe")
         if entries is not None:
-            self._step(swim.HeardEvent(entries, told.identity, told.sender))
+            self._step(swim.ProbeHeardEvent(entries, told.identity, told.sender))
 
     def _doubted(self, told: _core.DoubtedEvent) -> None:
         self.doubt(told.member, told.path, f"{told.code}: {told.message}")
@@ -118,13 +118,13 @@ class NodeDriver:
 
     # ---- what to do about it --------------------------------------------------------------
 
-    def _step(self, event: node_machine.Event) -> None:
+    def _step(self, event: node_machine.NodeEvent) -> None:
         self._carry_out(self.machine.step(event, time.monotonic(), self._rng), event)
 
     def _carry_out(
         self,
-        instructions: list[node_machine.Instruction],
-        cause: node_machine.Event | None = None,
+        instructions: list[node_machine.NodeInstruction],
+        cause: node_machine.NodeEvent | None = None,
     ) -> None:
         for instruction in instructions:
             match instruction:
@@ -160,19 +160,19 @@ class NodeDriver:
         def ended(told: shells.Probed) -> None:
             if not probe.ticket:
                 return
-            event: swim.Event = swim.FailedEvent(probe.ticket)
+            event: swim.MembershipEvent = swim.ProbeFailedEvent(probe.ticket)
             if isinstance(told, _core.AnsweredEvent):
                 what = f"the answer from {probe.target.node} to a probe"
                 entries = self._read(told.news, what)
                 if entries is not None:
-                    event = swim.AnsweredEvent(probe.ticket, entries, told.identity, told.age)
+                    event = swim.ProbeAnsweredEvent(probe.ticket, entries, told.identity, told.age)
             self._step(event)
 
         news = encode(probe.news) if probe.news else b""
         self._shell.probe(probe.target, probe.via, news, probe.deadline, ended)
 
     def _merge_with(self, member: Member) -> None:
-        def ended(told: shells.Reply) -> None:
+        def ended(told: shells.Replied) -> None:
             if isinstance(told, _core.ReplyEvent):
                 entries = self._read(told.message, f"the view from {member.node}")
                 if entries is not None:
@@ -181,11 +181,11 @@ class NodeDriver:
         self._shell.ask(member, "membership", "join", self.view.encode(), ended)
 
     def _ask(self, ask: restoring.AskInstruction) -> None:
-        def ended(told: shells.Reply) -> None:
-            event: restoring.Event = restoring.FailedEvent(ask.ticket)
+        def ended(told: shells.Replied) -> None:
+            event: restoring.RestorationEvent = restoring.RequestFailedEvent(ask.ticket)
             if isinstance(told, _core.ReplyEvent):
                 try:
-                    event = restoring.RepliedEvent(ask.ticket, _REPLY.decode(told.message))
+                    event = restoring.RequestRepliedEvent(ask.ticket, _REPLY.decode(told.message))
                 except UNREADABLE as error:
                     what = f"a reply from {ask.member.node} about copies"
                     self._shell.trouble.ill_formed(what, error)
@@ -197,9 +197,9 @@ class NodeDriver:
     def _pull(self, pull: restoring.PullInstruction) -> None:
         def ended(told: shells.Pulled) -> None:
             if isinstance(told, _core.PulledEvent):
-                self._step(restoring.PulledEvent(pull.ticket, told.size))
+                self._step(restoring.RestoredEvent(pull.ticket, told.size))
             else:
-                self._step(restoring.FailedEvent(pull.ticket, gone=told.code in _GONE))
+                self._step(restoring.RequestFailedEvent(pull.ticket, gone=told.code in _GONE))
 
         self._shell.core.pass_point("restore")
         self._shell.pull(pull.held.key, TIERS[pull.held.tier], pull.source, ended)

@@ -17,7 +17,7 @@ from .trouble import Trouble
 E = TypeVar("E")
 
 #: How a request may end, beside what it was made for.
-Reply = _core.ReplyEvent | _core.FailedEvent
+Replied = _core.ReplyEvent | _core.FailedEvent
 Probed = _core.AnsweredEvent | _core.FailedEvent
 Pulled = _core.PulledEvent | _core.FailedEvent
 
@@ -68,7 +68,7 @@ class Shell:
         service: str,
         method: str,
         message: bytes,
-        then: Callable[[Reply], None],
+        then: Callable[[Replied], None],
     ) -> None:
         """Call a service of another agent."""
         deadline = self.config.deadline

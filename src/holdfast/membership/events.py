@@ -9,11 +9,11 @@ from .view import Entry, Member
 # Events
 
 
-class TickEvent(msgspec.Struct, frozen=True, gc=False):
+class MemberTickEvent(msgspec.Struct, frozen=True, gc=False):
     """A period has passed; periods that were missed are not made up for."""
 
 
-class AnsweredEvent(msgspec.Struct, frozen=True, gc=False):
+class ProbeAnsweredEvent(msgspec.Struct, frozen=True, gc=False):
     """The probe with this ticket was answered."""
 
     ticket: int
@@ -22,13 +22,13 @@ class AnsweredEvent(msgspec.Struct, frozen=True, gc=False):
     age: float  # seconds since the Python loop of whom was probed last went round
 
 
-class FailedEvent(msgspec.Struct, frozen=True, gc=False):
+class ProbeFailedEvent(msgspec.Struct, frozen=True, gc=False):
     """The probe with this ticket was refused, or nobody answered within its deadline."""
 
     ticket: int
 
 
-class HeardEvent(msgspec.Struct, frozen=True, gc=False):
+class ProbeHeardEvent(msgspec.Struct, frozen=True, gc=False):
     """A probe came in that brought news, or whose sender has another view."""
 
     entries: list[Entry]
@@ -42,7 +42,7 @@ class ExchangedEvent(msgspec.Struct, frozen=True, gc=False):
     entries: list[Entry]
 
 
-class DoubtEvent(msgspec.Struct, frozen=True, gc=False):
+class MemberDoubtEvent(msgspec.Struct, frozen=True, gc=False):
     """Somebody who wanted data from this member failed to get it."""
 
     number: int
@@ -52,8 +52,14 @@ class LeaveEvent(msgspec.Struct, frozen=True, gc=False):
     """We are about to end; nothing that comes later matters."""
 
 
-Event = (
-    TickEvent | AnsweredEvent | FailedEvent | HeardEvent | ExchangedEvent | DoubtEvent | LeaveEvent
+MembershipEvent = (
+    MemberTickEvent
+    | ProbeAnsweredEvent
+    | ProbeFailedEvent
+    | ProbeHeardEvent
+    | ExchangedEvent
+    | MemberDoubtEvent
+    | LeaveEvent
 )
 
 # Instructions
@@ -62,7 +68,7 @@ Event = (
 class ProbeInstruction(msgspec.Struct, frozen=True, gc=False):
     """Ask `target` whether it lives, and tell it `news`."""
 
-    ticket: int  # comes back in AnsweredEvent or FailedEvent; 0: only the news matters
+    ticket: int  # comes back in ProbeAnsweredEvent or ProbeFailedEvent; 0: only the news matters
     target: Member
     via: Member | None  # who shall ask in our place
     news: list[Entry]  # not to be changed: it may be sent to many
@@ -81,4 +87,4 @@ class ViewInstruction(msgspec.Struct, frozen=True, gc=False):
     entries: list[Entry]
 
 
-Instruction = ProbeInstruction | SyncInstruction | ViewInstruction
+MembershipInstruction = ProbeInstruction | SyncInstruction | ViewInstruction

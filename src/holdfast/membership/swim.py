@@ -24,17 +24,17 @@ from random import Random
 
 from .beliefs import Beliefs
 from .events import (
-    AnsweredEvent,
-    DoubtEvent,
-    Event,
     ExchangedEvent,
-    FailedEvent,
-    HeardEvent,
-    Instruction,
     LeaveEvent,
+    MemberDoubtEvent,
+    MembershipEvent,
+    MembershipInstruction,
+    MemberTickEvent,
+    ProbeAnsweredEvent,
+    ProbeFailedEvent,
+    ProbeHeardEvent,
     ProbeInstruction,
     SyncInstruction,
-    TickEvent,
     ViewInstruction,
 )
 from .gossip import MOST
@@ -107,22 +107,22 @@ class Swim:
         periods = 1 + DIRECT_DEADLINE + HELPED_DEADLINE + self._beliefs.suspicion_periods()
         return periods * self._period
 
-    def step(self, event: Event, now: float, rng: Random) -> list[Instruction]:
+    def step(self, event: MembershipEvent, now: float, rng: Random) -> list[MembershipInstruction]:
         """Take one event in and return what to do; `now` is in seconds and never goes back."""
-        out: list[Instruction] = []
+        out: list[MembershipInstruction] = []
         if self._left:
             return out
-        if isinstance(event, AnsweredEvent):
+        if isinstance(event, ProbeAnsweredEvent):
             self._answered(event, out, rng)
-        elif isinstance(event, TickEvent):
+        elif isinstance(event, MemberTickEvent):
             self._tick(now, out, rng)
-        elif isinstance(event, HeardEvent):
+        elif isinstance(event, ProbeHeardEvent):
             self._heard(event, out, rng)
-        elif isinstance(event, FailedEvent):
+        elif isinstance(event, ProbeFailedEvent):
             self._failed(event.ticket, out, rng)
         elif isinstance(event, ExchangedEvent):
             self._exchanged(event.entries, out, rng)
-        elif isinstance(event, DoubtEvent):
+        elif isinstance(event, MemberDoubtEvent):
             self._suspect(event.number, out)
         elif isinstance(event, LeaveEvent):
             self._leave(out, rng)
@@ -133,7 +133,7 @@ class Swim:
 
     # What happens
 
-    def _tick(self, now: float, out: list[Instruction], rng: Random) -> None:
+    def _tick(self, now: float, out: list[MembershipInstruction], rng: Random) -> None:
         if self._ticked is not None and now - self._ticked > LONGEST_SLEEP * self._period:
             self._open.clear()
         self._ticked = now
@@ -150,7 +150,9 @@ class Swim:
         if beliefs.dead:
             self._knock(out, rng)
 
-    def _answered(self, event: AnsweredEvent, out: list[Instruction], rng: Random) -> None:
+    def _answered(
+        self, event: ProbeAnsweredEvent, out: list[MembershipInstruction], rng: Random
+    ) -> None:
         attempt = self._open.get(event.ticket)
         if event.entries:
             self._learn(event.entries, attempt.target.number if attempt else None, out, rng)
@@ -163,7 +165,7 @@ class Swim:
         attempt.left = 0
         self._compare(event.identity, attempt.target, out)
 
-    def _failed(self, ticket: int, out: list[Instruction], rng: Random) -> None:
+    def _failed(self, ticket: int, out: list[MembershipInstruction], rng: Random) -> None:
         attempt = self._open.pop(ticket, None)
         if attempt is None or attempt.left == 0:
             return
@@ -180,7 +182,7 @@ class Swim:
         if not helpers:
             self._suspect(target.number, out)
 
-    def _heard(self, event: HeardEvent, out: list[Instruction], rng: Random) -> None:
+    def _heard(self, event: ProbeHeardEvent, out: list[MembershipInstruction], rng: Random) -> None:
         if event.sender == self.member.number:
             return
         if event.entries:
@@ -192,7 +194,9 @@ class Swim:
             self._tell_it_itself(event.sender, out)
         self._compare(event.identity, known.member, out)
 
-    def _exchanged(self, entries: list[Entry], out: list[Instruction], rng: Random) -> None:
+    def _exchanged(
+        self, entries: list[Entry], out: list[MembershipInstruction], rng: Random
+    ) -> None:
         for entry in self.view.unlike(entries):
             known = self.view.get(entry.member.number)
             if entry.member.number == self.member.number:
@@ -204,7 +208,7 @@ class Swim:
                 # Everybody whose view differs exchanges it too: no need to gossip.
                 self._beliefs.take(entry, tell=False)
 
-    def _leave(self, out: list[Instruction], rng: Random) -> None:
+    def _leave(self, out: list[MembershipInstruction], rng: Random) -> None:
         end = Entry(self.member, self._beliefs.own().incarnation, State.DEAD)
         self._beliefs.take(end)
         self._left = True
@@ -214,7 +218,11 @@ class Swim:
     # What follows
 
     def _learn(
-        self, entries: list[Entry], sender: int | None, out: list[Instruction], rng: Random
+        self,
+        entries: list[Entry],
+        sender: int | None,
+        out: list[MembershipInstruction],
+        rng: Random,
     ) -> None:
         """Take news in; tell `sender` if it has not heard that its suspects took that back."""
         later: list[Entry] = []
@@ -236,17 +244,17 @@ class Swim:
             if teller is not None:
                 self._tell(teller.member, later, out)
 
-    def _refute(self, entry: Entry, out: list[Instruction], rng: Random) -> None:
+    def _refute(self, entry: Entry, out: list[MembershipInstruction], rng: Random) -> None:
         """Answer what is said of ourselves: we live."""
         if entry.state is not State.ALIVE and entry.incarnation >= self._beliefs.own().incarnation:
             self._beliefs.take(Entry(self.member, entry.incarnation + 1, State.ALIVE))
             self._gossip_to_some(out, rng)
 
-    def _suspect(self, number: int, out: list[Instruction]) -> None:
+    def _suspect(self, number: int, out: list[MembershipInstruction]) -> None:
         if self._beliefs.suspect(number):
             self._tell_it_itself(number, out)
 
-    def _compare(self, identity: int, other: Member, out: list[Instruction]) -> None:
+    def _compare(self, identity: int, other: Member, out: list[MembershipInstruction]) -> None:
         """Exchange views with `other` if they differ and nothing on its way will change that."""
         tick = self._beliefs.tick
         if identity == self.view.identity:
@@ -258,7 +266,7 @@ class Swim:
                 self._synced = tick
                 out.append(SyncInstruction(other))
 
-    def _knock(self, out: list[Instruction], rng: Random) -> None:
+    def _knock(self, out: list[MembershipInstruction], rng: Random) -> None:
         dead = self._beliefs.dead
         if rng.random() < min(KNOCK, KNOCKS_HEARD * len(dead) / max(1, self.view.size)):
             member = rng.choice(list(dead.values()))
@@ -269,25 +277,25 @@ class Swim:
             else:
                 del dead[member.number]  # it was restarted: nobody is behind that door
 
-    def _gossip_to_some(self, out: list[Instruction], rng: Random) -> None:
+    def _gossip_to_some(self, out: list[MembershipInstruction], rng: Random) -> None:
         for peer in self._rota.some(EXTRA_GOSSIPS, rng):
             news = self._beliefs.news_for(peer)
             if news:
                 self._tell(peer, news, out)
 
-    def _hurry(self, out: list[Instruction], rng: Random) -> None:
+    def _hurry(self, out: list[MembershipInstruction], rng: Random) -> None:
         # Once a period: where many die at once, the rest travels with this or with the next.
         if self._hurried != self._beliefs.tick:
             self._hurried = self._beliefs.tick
             self._gossip_to_some(out, rng)
 
-    def _tell_it_itself(self, number: int, out: list[Instruction]) -> None:
+    def _tell_it_itself(self, number: int, out: list[MembershipInstruction]) -> None:
         entry = self.view.get(number)
         assert entry is not None
         # Who we are, too: if we joined behind a cut, it does not know us and could not answer.
         self._tell(entry.member, [entry, self._beliefs.own()], out)
 
-    def _tell(self, target: Member, news: list[Entry], out: list[Instruction]) -> None:
+    def _tell(self, target: Member, news: list[Entry], out: list[MembershipInstruction]) -> None:
         out.append(ProbeInstruction(0, target, None, news, DIRECT_DEADLINE * self._period))
 
     def _ask(
@@ -296,7 +304,7 @@ class Swim:
         via: Member | None,
         news: list[Entry],
         periods: float,
-        out: list[Instruction],
+        out: list[MembershipInstruction],
     ) -> None:
         self._ticket += 1
         self._open[self._ticket] = attempt

@@ -21,7 +21,7 @@ class ViewEvent(msgspec.Struct, frozen=True):
     lost: Sequence[Member]
 
 
-class TickEvent(msgspec.Struct, frozen=True):
+class RestorationTickEvent(msgspec.Struct, frozen=True):
     """A period has passed."""
 
 
@@ -29,21 +29,21 @@ class AskedEvent(msgspec.Struct, frozen=True):
     """`answer` was called; another member may have told us what we lack."""
 
 
-class RepliedEvent(msgspec.Struct, frozen=True):
+class RequestRepliedEvent(msgspec.Struct, frozen=True):
     """The answer to an `AskInstruction`."""
 
     ticket: int
     reply: Reply
 
 
-class PulledEvent(msgspec.Struct, frozen=True):
+class RestoredEvent(msgspec.Struct, frozen=True):
     """A `RestoreInstruction` has stored its object."""
 
     ticket: int
     size: int
 
 
-class FailedEvent(msgspec.Struct, frozen=True):
+class RequestFailedEvent(msgspec.Struct, frozen=True):
     """A request failed, or what was to bring an object back.
 
     `gone` if the source has no such object any more.
@@ -53,13 +53,20 @@ class FailedEvent(msgspec.Struct, frozen=True):
     gone: bool = False
 
 
-Event = ViewEvent | TickEvent | AskedEvent | RepliedEvent | PulledEvent | FailedEvent
+RestorationEvent = (
+    ViewEvent
+    | RestorationTickEvent
+    | AskedEvent
+    | RequestRepliedEvent
+    | RestoredEvent
+    | RequestFailedEvent
+)
 
 # Instructions
 
 
 class AskInstruction(msgspec.Struct, frozen=True):
-    """Send a request; the answer comes back as `RepliedEvent` or `FailedEvent`."""
+    """Send a request; the answer comes back as `RequestRepliedEvent` or `RequestFailedEvent`."""
 
     ticket: int
     member: Member
@@ -73,7 +80,7 @@ class MergeInstruction(msgspec.Struct, frozen=True):
 
 
 class RestoreInstruction(msgspec.Struct, frozen=True):
-    """Bring an object back that `source` knows of; ends as `PulledEvent` or `FailedEvent`."""
+    """Bring an object back that `source` knows of; ends as `RestoredEvent` or `RequestFailedEvent`."""
 
     ticket: int
     held: ObjectSummary
@@ -84,7 +91,7 @@ class PullInstruction(RestoreInstruction, frozen=True):
     """Copy it from there."""
 
 
-Instruction = AskInstruction | MergeInstruction | RestoreInstruction
+RestorationInstruction = AskInstruction | MergeInstruction | RestoreInstruction
 
 
 @runtime_checkable

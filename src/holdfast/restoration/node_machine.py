@@ -51,9 +51,9 @@ class NewsInstruction(msgspec.Struct, frozen=True):
 
 
 #: `restoring.ViewEvent` is this machine's own.
-Event = membership.Event | restoring.Event
-Instruction = (
-    membership.Instruction
+NodeEvent = membership.MembershipEvent | restoring.RestorationEvent
+NodeInstruction = (
+    membership.MembershipInstruction
     | restoring.AskInstruction
     | restoring.RestoreInstruction
     | PlacedInstruction
@@ -104,21 +104,21 @@ class NodeMachine:
         """The members as this one knows them."""
         return self.swim.view
 
-    def begin(self, now: float, rng: random.Random) -> list[Instruction]:
+    def begin(self, now: float, rng: random.Random) -> list[NodeInstruction]:
         """Put the view with which we begin into force."""
-        out: list[Instruction] = []
+        out: list[NodeInstruction] = []
         self._place(out, now, rng)
         self._suspect(out)
         return out
 
-    def step(self, event: Event, now: float, rng: random.Random) -> list[Instruction]:
+    def step(self, event: NodeEvent, now: float, rng: random.Random) -> list[NodeInstruction]:
         """Take one event; return what to do."""
-        out: list[Instruction] = []
-        if isinstance(event, restoring.TickEvent):
+        out: list[NodeInstruction] = []
+        if isinstance(event, restoring.RestorationTickEvent):
             self._ticks += 1
             if self.restorer.busy or self._ticks % RESTING == 0:
                 self._restore(event, out, now, rng)
-        elif isinstance(event, restoring.Event):
+        elif isinstance(event, restoring.RestorationEvent):
             self._restore(event, out, now, rng)
         else:
             self._learn(event, out, now, rng)
@@ -133,7 +133,11 @@ class NodeMachine:
         return self.restorer.status(now)
 
     def _learn(
-        self, event: membership.Event, out: list[Instruction], now: float, rng: random.Random
+        self,
+        event: membership.MembershipEvent,
+        out: list[NodeInstruction],
+        now: float,
+        rng: random.Random,
     ) -> None:
         wanted = self.swim.step(event, now, rng)
         out += wanted
@@ -156,7 +160,7 @@ class NodeMachine:
             self._news = self.swim.news
             out.append(NewsInstruction(self._news))
 
-    def _place(self, out: list[Instruction], now: float, rng: random.Random) -> None:
+    def _place(self, out: list[NodeInstruction], now: float, rng: random.Random) -> None:
         """Put who lives now into force."""
         view = self.view
         self.owners = Owners(view, self._virtual_nodes, self._key_spaces)
@@ -166,13 +170,17 @@ class NodeMachine:
         viewed = restoring.ViewEvent(placed.owners, placed.live, placed.lost)
         self._restore(viewed, out, now, rng)
 
-    def _suspect(self, out: list[Instruction]) -> None:
+    def _suspect(self, out: list[NodeInstruction]) -> None:
         if self.swim.suspects != self._suspects:
             self._suspects = self.swim.suspects
             out.append(SuspectsInstruction(self._suspects))
 
     def _restore(
-        self, event: restoring.Event, out: list[Instruction], now: float, rng: random.Random
+        self,
+        event: restoring.RestorationEvent,
+        out: list[NodeInstruction],
+        now: float,
+        rng: random.Random,
     ) -> None:
         for wanted in self.restorer.step(event, now, rng):
             if isinstance(wanted, restoring.MergeInstruction):

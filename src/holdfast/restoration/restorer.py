@@ -16,16 +16,16 @@ from ..membership.owners import Owners
 from ..membership.view import Member
 from .anti_entropy import AntiEntropy
 from .events import (
-    Event,
-    FailedEvent,
-    Instruction,
     MergeInstruction,
-    PulledEvent,
     PullInstruction,
-    RepliedEvent,
+    RequestFailedEvent,
+    RequestRepliedEvent,
+    RestorationEvent,
+    RestorationInstruction,
+    RestorationTickEvent,
+    RestoredEvent,
     RestoreInstruction,
     Restoring,
-    TickEvent,
     ViewEvent,
 )
 from .holdings import ASIDE, Holdings, ObjectSummary, aside, version
@@ -43,7 +43,7 @@ from .messages import (
 from .notice_exchange import NoticeExchange
 from .partition_wait import PartitionWait
 from .pull_queue import PullQueue
-from .requests import OpenRequests
+from .open_requests import OpenRequests
 from .trimmer import Trimmer
 
 #: Ticks of which one is enough while a restorer is not `busy`.
@@ -100,21 +100,23 @@ class Restorer:
         self._trimmer = Trimmer(me, holdings, self._ask, self._meet)
         self._notices = NoticeExchange(holdings, self._ask)
 
-    def step(self, event: Event, now: float, rng: random.Random) -> list[Instruction]:
+    def step(
+        self, event: RestorationEvent, now: float, rng: random.Random
+    ) -> list[RestorationInstruction]:
         """Take one event; return what to do."""
         self._ask.now = now
         match event:
             case ViewEvent(owners, live, lost):
                 self._losses.viewed(live, lost)
                 self._use(owners, live, now, rng)
-            case TickEvent():
+            case RestorationTickEvent():
                 self._tick(now, rng)
-            case RepliedEvent(ticket, reply):
+            case RequestRepliedEvent(ticket, reply):
                 self._ask.answered(ticket, reply)
                 self._anti_entropy.go_on()
-            case PulledEvent(ticket, size):
+            case RestoredEvent(ticket, size):
                 self._pulls.done(ticket, size)
-            case FailedEvent(ticket, gone):
+            case RequestFailedEvent(ticket, gone):
                 self._pulls.failed(ticket, now, gone)
                 self._ask.answered(ticket, None)
                 self._anti_entropy.go_on()
@@ -244,9 +246,9 @@ class Restorer:
         space = self._owners.space(held.key)
         return self._viewed + space.restore_after if space else 0.0
 
-    def _instructions(self, now: float) -> list[Instruction]:
+    def _instructions(self, now: float) -> list[RestorationInstruction]:
         # A view of this moment is on its way to those who have another one.
-        out: list[Instruction] = [
+        out: list[RestorationInstruction] = [
             instruction
             for instruction in self._ask.instructions
             if not (self._unticked and isinstance(instruction, MergeInstruction))

@@ -29,7 +29,7 @@ from ..membership.view import Member, View
 from ..restoration import events as restoring
 from ..restoration.holdings import ObjectSummary
 from ..restoration.messages import Reply
-from ..restoration.node_machine import Event, Instruction, NodeMachine, PlacedInstruction
+from ..restoration.node_machine import NodeEvent, NodeInstruction, NodeMachine, PlacedInstruction
 from ..restoration.restorer import Restorer
 from .members import PERIOD, RelayMessage, SimulatedMember
 from .messages import (
@@ -58,7 +58,7 @@ _PIECE = 10
 #: How likely an agent is to read all its copies again in a period.
 _SCRUB = 0.1
 
-_TICK = restoring.TickEvent()
+_TICK = restoring.RestorationTickEvent()
 
 
 class AgentSettings(msgspec.Struct, frozen=True):
@@ -128,12 +128,12 @@ class Agent(SimulatedMember):
         """Who owns what, as this agent sees it."""
         return self.node.owners
 
-    def step(self, event: Event) -> None:
+    def step(self, event: NodeEvent) -> None:
         """Let the machine take an event in, and do what it wants."""
         if not self._waits(self.step, event):
             self._carry_out(self.node.step(event, self._network.now, self._network.rng))
 
-    def _carry_out(self, instructions: list[Instruction]) -> None:
+    def _carry_out(self, instructions: list[NodeInstruction]) -> None:
         network = self._network
         for instruction in instructions:
             match instruction:
@@ -208,26 +208,28 @@ class Agent(SimulatedMember):
             age = self._network.now - self._beat
             call.answer(AgedAnswer(identity, self.swim.news, age))
         if message.news or message.identity != identity:
-            self.step(membership.HeardEvent(message.news, message.identity, message.sender))
+            self.step(membership.ProbeHeardEvent(message.news, message.identity, message.sender))
 
     def _settled(self, answer: Any, ticket: int) -> None:
         if answer is None or isinstance(answer, Gone):
-            self.step(membership.FailedEvent(ticket))
+            self.step(membership.ProbeFailedEvent(ticket))
         else:
-            self.step(membership.AnsweredEvent(ticket, answer.news, answer.identity, answer.age))
+            self.step(
+                membership.ProbeAnsweredEvent(ticket, answer.news, answer.identity, answer.age)
+            )
 
     # ---- restoring -----------------------------------------------------------------------------
 
     def _replied(self, reply: Reply | None, ticket: int) -> None:
         if reply is None:
-            self.step(restoring.FailedEvent(ticket))
+            self.step(restoring.RequestFailedEvent(ticket))
         else:
-            self.step(restoring.RepliedEvent(ticket, reply))
+            self.step(restoring.RequestRepliedEvent(ticket, reply))
 
     def _pull(self, pull: restoring.PullInstruction) -> None:
         key = pull.held.key
         if self.store.was_dropped(key):
-            self.step(restoring.FailedEvent(pull.ticket))
+            self.step(restoring.RequestFailedEvent(pull.ticket))
         else:
             self._network.request(
                 self.process,
@@ -242,7 +244,7 @@ class Agent(SimulatedMember):
         self, reply: FoundReply | Refusal | None, pull: restoring.PullInstruction
     ) -> None:
         if not isinstance(reply, FoundReply):
-            self.step(restoring.FailedEvent(pull.ticket))
+            self.step(restoring.RequestFailedEvent(pull.ticket))
             return
         held, network = reply.held, self._network
         try:
@@ -260,7 +262,7 @@ class Agent(SimulatedMember):
         except HoldfastError as error:
             if isinstance(error, Full) and reply.has_source:
                 self.store.let_go(msgspec.structs.replace(held, tier=pull.held.tier))
-            self.step(restoring.FailedEvent(pull.ticket))
+            self.step(restoring.RequestFailedEvent(pull.ticket))
             return
         end = network.now + network.travel() * held.size / _PIECE
         network.at(end, self.process, self._pull_ends, (pull, writer, reply.content))
@@ -270,10 +272,10 @@ class Agent(SimulatedMember):
         try:
             writer.commit(content)
         except HoldfastError:
-            self.step(restoring.FailedEvent(pull.ticket))
+            self.step(restoring.RequestFailedEvent(pull.ticket))
         else:
             self._watch(self, "pulled", pull.held.key)
-            self.step(restoring.PulledEvent(pull.ticket, pull.held.size))
+            self.step(restoring.RestoredEvent(pull.ticket, pull.held.size))
 
     def _restore(self, call: NetworkCall) -> None:
         if not self._waits(self._restore, call):
@@ -419,5 +421,5 @@ class Agent(SimulatedMember):
 
     def _doubt(self, call: NetworkCall) -> None:
         if not self._waits(self._doubt, call):
-            self.step(membership.DoubtEvent(call.message.number))
+            self.step(membership.MemberDoubtEvent(call.message.number))
             call.answer(DONE)

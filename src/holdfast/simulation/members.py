@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from ..membership.events import (
-    AnsweredEvent,
-    Event,
     ExchangedEvent,
-    FailedEvent,
-    HeardEvent,
     LeaveEvent,
+    MembershipEvent,
+    MemberTickEvent,
+    ProbeAnsweredEvent,
+    ProbeFailedEvent,
+    ProbeHeardEvent,
     ProbeInstruction,
     SyncInstruction,
-    TickEvent,
     ViewInstruction,
 )
 from ..membership.swim import Swim
@@ -27,7 +27,7 @@ PERIOD = 1.0
 #: For exchanges of whole views, in seconds.
 PATIENCE = 3.0
 
-_TICK = TickEvent()
+_TICK = MemberTickEvent()
 
 
 class ProbeMessage(msgspec.Struct, frozen=True, gc=False):
@@ -79,7 +79,7 @@ class SimulatedMember:
         )
         network.at(network.now + network.rng.random() * PERIOD, self.process, self._tick, None)
 
-    def step(self, event: Event) -> None:
+    def step(self, event: MembershipEvent) -> None:
         """Let the machine take an event in, and do what it wants."""
         network = self._network
         for instruction in self.swim.step(event, network.now, network.rng):
@@ -113,9 +113,9 @@ class SimulatedMember:
 
     def _settled(self, answer: ProbeAnswer | None, ticket: int) -> None:
         if answer is None:
-            self.step(FailedEvent(ticket))
+            self.step(ProbeFailedEvent(ticket))
         else:
-            self.step(AnsweredEvent(ticket, answer.news, answer.identity, 0.0))
+            self.step(ProbeAnsweredEvent(ticket, answer.news, answer.identity, 0.0))
 
     def _probed(self, call: NetworkCall) -> None:
         # The core answers before the machine hears of it, and lets it sleep if nothing is new.
@@ -124,7 +124,7 @@ class SimulatedMember:
             call.answer(ProbeAnswer(identity, self.swim.news))
         message: ProbeMessage = call.message
         if message.news or message.identity != identity:
-            self.step(HeardEvent(message.news, message.identity, message.sender))
+            self.step(ProbeHeardEvent(message.news, message.identity, message.sender))
 
     def _relay(self, call: NetworkCall) -> None:
         relay: RelayMessage = call.message

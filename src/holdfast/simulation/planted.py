@@ -11,7 +11,7 @@ import msgspec
 from .._core import IndexedObject, crc32c, tombstone
 from ..membership.events import ProbeInstruction
 from ..membership.owners import Owners
-from ..restoration.events import Event, Instruction
+from ..restoration.events import RestorationEvent, RestorationInstruction
 from ..restoration.holdings import Holdings, ObjectSummary
 from ..restoration.restorer import Restorer
 from ..restoration.trimmer import Trimmer
@@ -210,7 +210,9 @@ class UnequalCopies(Agent):
 
 
 class _IdleRestorer(Restorer):
-    def step(self, event: Event, now: float, rng: Random) -> list[Instruction]:
+    def step(
+        self, event: RestorationEvent, now: float, rng: Random
+    ) -> list[RestorationInstruction]:
         return []
 
 
