@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from ..client.fault_points import Arm
+from ..client.fault_points import FaultPoint
 from ..client.messages import AgentStatus
 from ..errors import BadInput, HoldfastError
 from . import metrics
@@ -51,7 +51,7 @@ class Control:
         elif method == "log":
             reply = _end_of(self._log)
         elif method == "arm":  # to be killed or stopped in the middle of an operation
-            fault = _decode(message, type=Arm)
+            fault = _decode(message, type=FaultPoint)
             self._core.arm(fault.stage, fault.action, fault.after)
         elif method == "stop":
             self._stop()

@@ -19,7 +19,7 @@ from . import metrics
 from .control import Control
 from .membership_service import MembershipService
 from .node_driver import NodeDriver
-from .restoring_service import RestoringService
+from .restoration_service import RestorationService
 from .service import Service
 from .services import Services
 from .session_watch import SessionWatch
@@ -57,7 +57,7 @@ def serve(
     control = Control(shell, services, node.place(orders).log, stop)
     services.add(control)
     services.add(MembershipService(driver, orders.config.probe_period))
-    services.add(RestoringService(driver))
+    services.add(RestorationService(driver))
     for service in offered(shell):
         services.add(service)
     driver.begin()

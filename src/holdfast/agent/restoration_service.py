@@ -16,7 +16,7 @@ from .node_driver import NodeDriver
 _REQUEST = msgspec.msgpack.Decoder(Request)
 
 
-class RestoringService:
+class RestorationService:
     """Answers `ask`."""
 
     name = "restoring"
