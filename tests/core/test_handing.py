@@ -19,7 +19,7 @@ from support.patience import wait_for
 
 import holdfast
 from holdfast import errors
-from holdfast.client.fault_points import Arm, arm
+from holdfast.client.fault_points import FaultPoint, arm
 from holdfast.testing.faults import Faults
 from holdfast.testing.injector import inject
 
@@ -115,7 +115,7 @@ def test_a_program_that_is_hurt_while_its_file_is_sealed(
 ) -> None:
     key = key_owned(client, 0)
     core, member = client._connection.client, agents.nodes[0].member
-    arm(core, member.socket, Arm("seal", "stop"), 5.0)
+    arm(core, member.socket, FaultPoint("seal", "stop"), 5.0)
     with program(agents, key, "seal") as process:
         wait_for(lambda: "State:\tT" in Path(f"/proc/{member.pid}/status").read_text())
         process.send_signal(action)

@@ -11,7 +11,7 @@ import pytest
 
 import holdfast
 from holdfast import _core, errors
-from holdfast.client.fault_points import Arm, arm
+from holdfast.client.fault_points import FaultPoint, arm
 from holdfast.client.messages import ViewReply, ViewRequest
 from holdfast.membership.view import State
 
@@ -118,7 +118,9 @@ def test_an_owner_that_fails_in_the_middle_is_replaced_by_the_next(
 ) -> None:
     path, data = reader.file_of(1, 2)
     reader.fill(1, path)
-    arm(reader.client, reader.cluster.nodes[1].member.socket, Arm("get", action, 2), DEADLINE)
+    arm(
+        reader.client, reader.cluster.nodes[1].member.socket, FaultPoint("get", action, 2), DEADLINE
+    )
     assert reader.open(path)[0] == data
     assert reader.counters()["file_failures"] >= 1
     assert reader.suspects(1)  # within one turn of the agent's loop, long before a probe fails

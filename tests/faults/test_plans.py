@@ -9,7 +9,7 @@ import pytest
 
 import holdfast
 from holdfast import _core, errors
-from holdfast.client.fault_points import OF_OBJECTS, STAGES, Arm, arm
+from holdfast.client.fault_points import OF_OBJECTS, STAGES, FaultPoint, arm
 from holdfast.testing.faults import Cut, Faults, Heal, Kill, Restart, Resume, Settle, Stop
 from holdfast.testing.injector import inject
 
@@ -90,11 +90,11 @@ def test_random_rounds_come_from_the_seed_and_mend_what_they_break() -> None:
 def test_the_stages_are_those_of_the_core(job: holdfast.Job) -> None:
     client, socket = job._connection.client, job._connection.routing.live[0].socket
     for stage in STAGES:
-        arm(client, socket, Arm(stage, "nothing"), deadline=5.0)
+        arm(client, socket, FaultPoint(stage, "nothing"), deadline=5.0)
     with pytest.raises(errors.BadInput, match=f"the stages are {', '.join(STAGES)}$"):
-        arm(client, socket, Arm("puts", "kill"), deadline=5.0)
+        arm(client, socket, FaultPoint("puts", "kill"), deadline=5.0)
     with pytest.raises(errors.BadInput, match="the actions are kill, stop and nothing"):
-        arm(client, socket, Arm("put", "hurt"), deadline=5.0)
+        arm(client, socket, FaultPoint("put", "hurt"), deadline=5.0)
     with pytest.raises(errors.BadInput, match=r"cannot decode the message to agent\.arm"):
         client.call(socket, "agent", "arm", b"\xc1", deadline=5.0)
     with pytest.raises(errors.BadInput, match="no method 'disarm'"):
@@ -105,7 +105,7 @@ def test_only_who_holds_the_job_key_may_arm(cluster: holdfast.LocalCluster) -> N
     stranger = _core.AgentClient(bytes(32))
     address = cluster.nodes[1].member.address
     with pytest.raises(errors.Refused):
-        arm(stranger, address, Arm("put", "kill"), deadline=5.0)
+        arm(stranger, address, FaultPoint("put", "kill"), deadline=5.0)
     assert cluster.nodes[1].alive
 
 

@@ -15,7 +15,7 @@ from support.patience import wait_for
 from support.settings import SETTINGS
 
 import holdfast
-from holdfast.client.fault_points import Action, Arm, Stage, arm
+from holdfast.client.fault_points import Action, FaultPoint, Stage, arm
 from holdfast.testing.countfs import CountingFS
 
 READER, OWNER = 0, 2
@@ -24,7 +24,7 @@ READER, OWNER = 0, 2
 def armed(cluster: holdfast.LocalCluster, node: int, stage: Stage, action: Action) -> None:
     with cluster.connect(node) as job:
         member = cluster.nodes[node].member
-        arm(job._connection.client, member.socket, Arm(stage, action), deadline=5.0)
+        arm(job._connection.client, member.socket, FaultPoint(stage, action), deadline=5.0)
 
 
 def went_off(cluster: holdfast.LocalCluster, node: int) -> bool:

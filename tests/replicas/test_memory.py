@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from holdfast._core import crc32c, crc32c_at
 from holdfast.replicas.buffers import Buffers
-from holdfast.replicas.exchange import address_of
 from holdfast.replicas.held_ranges import HeldRanges, checksums
+from holdfast.replicas.wire import address_of
 
 MIB = 1 << 20
 

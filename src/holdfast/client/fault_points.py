@@ -32,14 +32,14 @@ OF_HANDING: tuple[Stage, ...] = ("hand", "seal")
 STAGES = OF_OBJECTS + OF_FILES + OF_HANDING
 
 
-class Arm(msgspec.Struct, frozen=True):
-    """The message of the service `agent`, method `arm`."""
+class FaultPoint(msgspec.Struct, frozen=True):
+    """Where a fault goes off, and which: the message of the service `agent`, method `arm`."""
 
     stage: str
     action: str
     after: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 1
 
 
-def arm(client: AgentClient, socket: str, wanted: Arm, deadline: float) -> None:
+def arm(client: AgentClient, socket: str, wanted: FaultPoint, deadline: float) -> None:
     """Arm a fault in the agent behind `socket`."""
     client.call(socket, "agent", "arm", msgspec.msgpack.encode(wanted), deadline=deadline)

@@ -28,7 +28,7 @@ _JOIN_WITHIN = 10.0
 _KINDS = {kind.__name__: kind for kind in (BadInput, Refused)}
 
 
-class Recipe(msgspec.Struct, frozen=True):
+class AgentRecipe(msgspec.Struct, frozen=True):
     """What the agents of a session have in common."""
 
     session: Session
@@ -52,7 +52,7 @@ class Recipe(msgspec.Struct, frozen=True):
 
 def new_recipe(
     directory: Path, config: Config, key: bytes, launcher: str, lifeline: bool = False
-) -> Recipe:
+) -> AgentRecipe:
     """Return how to make the agents of a new session."""
     session = Session(
         name=directory.name,
@@ -62,10 +62,10 @@ def new_recipe(
         tree_ttl=config.tree_ttl,
         launcher=launcher,
     )
-    return Recipe(session, key, config, directory, lifeline)
+    return AgentRecipe(session, key, config, directory, lifeline)
 
 
-def start(recipe: Recipe, launcher: Launcher) -> tuple[list[Member], Started]:
+def start(recipe: AgentRecipe, launcher: Launcher) -> tuple[list[Member], Started]:
     """Start all agents of a session and introduce them to one another; all or none."""
     nodes = launcher.nodes(())
     roles = assign(nodes, recipe.config.staging, recipe.config.spares)
@@ -91,7 +91,7 @@ def start(recipe: Recipe, launcher: Launcher) -> tuple[list[Member], Started]:
     return members, started
 
 
-def add(recipe: Recipe, launcher: Launcher, nodes: Sequence[str], view: View) -> StartOutcome:
+def add(recipe: AgentRecipe, launcher: Launcher, nodes: Sequence[str], view: View) -> StartOutcome:
     """Start the agents of more nodes in a session with that view, as far as they start."""
     session = sessions.read(recipe.directory)
     assert session.home is not None
@@ -160,7 +160,7 @@ def failure(failed: Mapping[str, Ready]) -> HoldfastError:
     return kind(f"{who}: {ready.error}" if not others else f"{who}; {first}: {ready.error}")
 
 
-def _end(recipe: Recipe, outcome: StartOutcome) -> None:
+def _end(recipe: AgentRecipe, outcome: StartOutcome) -> None:
     """Tell those to end who are ready: their launcher may not reach them any more."""
     directory = contacts.Contacts(recipe.directory, recipe.config.deadline)
     directory.stop(list(outcome.ready.values()), within=recipe.config.deadline)

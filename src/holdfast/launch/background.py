@@ -18,7 +18,7 @@ from ..membership.view import Member
 from ..session import node, processes
 from ..session import session as sessions
 from . import agents, launchers, logs, networks
-from .agents import Recipe
+from .agents import AgentRecipe
 from .launchers.local import Local
 from .launchers.openmpi import OpenMPI
 from .networks import Networks
@@ -120,7 +120,7 @@ def missing(config: Config, count: int | None = None, only: str = "") -> Up:
         view = contacts.view()
         there = {member.node for member in contacts.answering(view.live())}
         lacking = [name for name in wanted if name not in there and only in ("", name)]
-        recipe = Recipe(session, sessions.read_key(directory), config, directory)
+        recipe = AgentRecipe(session, sessions.read_key(directory), config, directory)
         outcome = agents.add(recipe, launcher, lacking, view)
     if outcome.failed:
         error = agents.failure(outcome.failed)

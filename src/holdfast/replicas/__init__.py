@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .inputs import Blocks
+from .blocks import Blocks
 from .recovery import Recovery
 from .replicas import Memory, Replicas, Restored
 from .shares import Shares

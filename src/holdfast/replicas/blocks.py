@@ -1,4 +1,4 @@
-"""What users pass in, checked and turned into arrays."""
+"""Blocks, and what else users pass in, checked and turned into arrays."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ import mmap
 
 import numpy as np
 
-from .exchange import address_of
-from .inputs import Bytes
+from .blocks import Bytes
+from .wire import address_of
 
 #: Touching fresh memory once per huge page is cheaper than letting MPI do it page by page.
 _HUGE_PAGE = 2 << 20

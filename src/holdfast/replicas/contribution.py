@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import BadInput
-from .inputs import Bytes, as_blocks, as_bytes, as_name, as_whole
+from .blocks import Bytes, as_blocks, as_bytes, as_name, as_whole
 from .permutation import Ints
 
 #: The shortest of no blocks.

@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core import crc32c_at
+from .blocks import Bytes
 from .buffers import Buffers
-from .exchange import Group, Parcels, Wire, address_of, grouped
-from .inputs import Bytes
 from .layout import distinct
 from .permutation import Flags, Ints
+from .wire import Group, Parcels, Wire, address_of, grouped
 
 Checksums = npt.NDArray[np.uint32]
 

@@ -10,12 +10,12 @@ from mpi4py import MPI
 
 from .._core import crc32c_at, xxh3_64
 from ..errors import BadInput, BlocksLost
-from .exchange import Group, Parcels, Wire, address_of, grouped
+from .blocks import Bytes, as_blocks, as_bytes, as_ranges, as_writable
 from .held_ranges import checksums, crc_parcels
-from .inputs import Bytes, as_blocks, as_bytes, as_ranges, as_writable
 from .layout import Pieces, joined
 from .permutation import Ints
 from .version import Version
+from .wire import Group, Parcels, Wire, address_of, grouped
 
 _TAG = 12
 

@@ -11,9 +11,9 @@ from mpi4py import MPI
 
 from .. import mpi
 from ..errors import HoldfastError
-from .exchange import Wire
 from .layout import contains
 from .permutation import Ints
+from .wire import Wire
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from mpi4py import MPI
 from .. import mpi
 from .._core import xxh3_64
 from ..errors import BadInput, Full, HoldfastError, RanksFailed
-from .exchange import Wire
 from .permutation import Ints
+from .wire import Wire
 
 #: What the ranks agree on at the end of a call: nobody saw a failure, nobody has an objection.
 _NO_FAILURE, _NO_OBJECTION = 1, 2

@@ -14,9 +14,9 @@ from .. import mpi
 from .._core import xxh3_64
 from ..errors import BadInput, Full
 from ..units import parse_size
+from .blocks import Blocks, Bytes, as_name, as_whole
 from .buffers import Buffers
 from .contribution import Contribution
-from .inputs import Blocks, Bytes, as_name, as_whole
 from .layout import Layout
 from .load import CopyRanges, Load, Reload
 from .permutation import Flags, Ints

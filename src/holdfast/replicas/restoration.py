@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from .blocks import Bytes
 from .buffers import Buffers
-from .exchange import Wire, address_of
 from .held_ranges import HeldRanges, checksums, deliver
-from .inputs import Bytes
 from .layout import contains, distinct, joined
 from .load import Reload, supply
 from .permutation import Flags, Ints
 from .version import Lengths, Version
+from .wire import Wire, address_of
 
 
 class Restoration:

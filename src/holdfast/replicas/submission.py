@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from .blocks import Bytes
 from .buffers import Buffers
-from .exchange import Wire, address_of
 from .held_ranges import HeldRanges, checksums, deliver
-from .inputs import Bytes
 from .permutation import Ints
 from .version import Lengths, Version
+from .wire import Wire, address_of
 
 
 class Submission:

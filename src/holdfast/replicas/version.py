@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from .blocks import Bytes
 from .buffers import Buffers
-from .exchange import address_of
 from .held_ranges import HeldRanges
-from .inputs import Bytes
 from .layout import TABULATED, Layout, contains, distinct, joined
 from .permutation import Flags, Ints
 from .placement import Placement
+from .wire import address_of
 
 _NONE = np.empty(0, np.int64)
 

@@ -14,8 +14,8 @@ from functools import partial
 from ..membership.owners import Owners
 from .holdings import BUCKETS, Digest, Holdings, ObjectSummary
 from .messages import Compare, Compared, Exchange, Exchanged, Reply
-from .portions import Bounds, first, portions
-from .requests import OpenRequests
+from .open_requests import OpenRequests
+from .portions import PortionBounds, first, portions
 
 #: So many pairs are compared at a time after a change of view; later one is begun in a tick.
 _EAGER = 8
@@ -134,7 +134,7 @@ class AntiEntropy:
             return
         now, later = buckets[:at_a_time], buckets[at_a_time:]
 
-        def go_on(left: list[tuple[Bounds, list[ObjectSummary]]]) -> None:
+        def go_on(left: list[tuple[PortionBounds, list[ObjectSummary]]]) -> None:
             if not left or owners is not self._owners:
                 self._exchange(owners, peer, later, at_a_time)
                 return

@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 
 from .holdings import BUCKETS, NOTICE_BUCKETS, Digest, Key, Notice, Number, ObjectSummary
-from .portions import Bounds
+from .portions import PortionBounds
 
 _Part = Annotated[int, msgspec.Meta(ge=0, lt=BUCKETS)]
 _NoticePart = Annotated[int, msgspec.Meta(ge=0, lt=NOTICE_BUCKETS)]
@@ -42,7 +42,7 @@ class Exchange(msgspec.Struct, frozen=True, tag=True):
     sender: Number
     buckets: list[_Part]
     held: list[ObjectSummary]
-    bounds: Bounds = Bounds()
+    bounds: PortionBounds = PortionBounds()
 
 
 class Exchanged(msgspec.Struct, frozen=True, tag=True):
@@ -84,7 +84,7 @@ class ExchangeNotices(msgspec.Struct, frozen=True, tag=True):
 
     buckets: list[_NoticePart]
     notices: list[Notice]
-    bounds: Bounds = Bounds()
+    bounds: PortionBounds = PortionBounds()
 
 
 class ExchangedNotices(msgspec.Struct, frozen=True, tag=True):

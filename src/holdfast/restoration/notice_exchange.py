@@ -22,8 +22,8 @@ from .messages import (
     ExchangeNotices,
     Reply,
 )
-from .portions import Bounds, first, portions
-from .requests import OpenRequests
+from .open_requests import OpenRequests
+from .portions import PortionBounds, first, portions
 
 #: Ticks between comparisons without news.
 _IDLE = 4
@@ -77,7 +77,7 @@ class NoticeExchange:
             return
         now, later = buckets[:at_a_time], buckets[at_a_time:]
 
-        def go_on(left: list[tuple[Bounds, list[bytes]]]) -> None:
+        def go_on(left: list[tuple[PortionBounds, list[bytes]]]) -> None:
             if not left:
                 self._exchange(member, later, at_a_time)
                 return

@@ -19,7 +19,7 @@ _BESIDE = 32
 T = TypeVar("T")
 
 
-class Bounds(msgspec.Struct, frozen=True, array_like=True):
+class PortionBounds(msgspec.Struct, frozen=True, array_like=True):
     """Keys behind the first and up to the second; without it, all that follow."""
 
     after: bytes = b""
@@ -29,20 +29,20 @@ class Bounds(msgspec.Struct, frozen=True, array_like=True):
         return self.after < key and (not self.until or key <= self.until)
 
 
-def portions(items: Iterable[T], key: Callable[[T], bytes]) -> list[tuple[Bounds, list[T]]]:
+def portions(items: Iterable[T], key: Callable[[T], bytes]) -> list[tuple[PortionBounds, list[T]]]:
     """Divide what is to be listed by keys; together the bounds leave nothing out."""
-    found: list[tuple[Bounds, list[T]]] = []
+    found: list[tuple[PortionBounds, list[T]]] = []
     portion: list[T] = []
     after, room = b"", _LONGEST
     for item in sorted(items, key=key):
         size = len(key(item)) + _BESIDE
         if size > room:
             until = key(portion[-1])
-            found.append((Bounds(after, until), portion))
+            found.append((PortionBounds(after, until), portion))
             portion, after, room = [], until, _LONGEST
         portion.append(item)
         room -= size
-    return [*found, (Bounds(after), portion)]
+    return [*found, (PortionBounds(after), portion)]
 
 
 def first(items: Iterable[T], key: Callable[[T], bytes]) -> list[T]:

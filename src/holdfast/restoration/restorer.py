@@ -41,9 +41,9 @@ from .messages import (
     Request,
 )
 from .notice_exchange import NoticeExchange
+from .open_requests import OpenRequests
 from .partition_wait import PartitionWait
 from .pull_queue import PullQueue
-from .open_requests import OpenRequests
 from .trimmer import Trimmer
 
 #: Ticks of which one is enough while a restorer is not `busy`.

@@ -12,7 +12,7 @@ from functools import partial
 from ..membership.owners import Owners
 from .holdings import Holdings, ObjectSummary
 from .messages import Confirm, Confirmed, Reply
-from .requests import OpenRequests
+from .open_requests import OpenRequests
 
 #: So many strays are offered in one round.
 _ROUND = 512

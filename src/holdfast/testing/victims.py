@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from .._core import AgentClient
-from ..client.fault_points import Arm, arm
+from ..client.fault_points import FaultPoint, arm
 from ..client.messages import AgentStatus
 from ..errors import BadInput, HoldfastError, TryAgain
 from ..launch.networks import Networks
@@ -109,7 +109,7 @@ class Victims:
         if (condition := self.condition(node)) != "running":
             raise BadInput(f"the agent of node {node} is {condition}, so it reaches no stage")
         try:
-            arm(self._client, self._socket(node), Arm(stage, action, after), _DEADLINE)
+            arm(self._client, self._socket(node), FaultPoint(stage, action, after), _DEADLINE)
         except TryAgain:
             # It may get there before it has answered.
             if self.condition(node) == "running":
@@ -118,7 +118,7 @@ class Victims:
     def disarm(self, node: int, stage: str) -> None:
         """Take that back, unless it has happened."""
         with contextlib.suppress(TryAgain):  # it has gone off this moment
-            arm(self._client, self._socket(node), Arm(stage, "nothing"), _DEADLINE)
+            arm(self._client, self._socket(node), FaultPoint(stage, "nothing"), _DEADLINE)
 
     def look(self, node: int) -> AgentStatus | None:
         """Ask an agent how it is doing; None if it does not say."""

@@ -18,9 +18,9 @@ from mpi4py import MPI
 from holdfast import mpi
 from holdfast.errors import BadInput, BlocksLost, Full, RanksFailed
 from holdfast.replicas import Replicas, Shares
-from holdfast.replicas.exchange import Wire
 from holdfast.replicas.rendezvous import Rendezvous
 from holdfast.replicas.submission import Submission
+from holdfast.replicas.wire import Wire
 
 world = MPI.COMM_WORLD
 EACH, SIZE = 50, 64

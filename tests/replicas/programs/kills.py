@@ -23,7 +23,7 @@ from mpi4py import MPI
 from holdfast import mpi
 from holdfast.errors import RanksFailed
 from holdfast.replicas import Replicas, exchange
-from holdfast.replicas.exchange import Wire
+from holdfast.replicas.wire import Wire
 
 CALLS = ("submit", "load", "restore", "recover")
 STAGES = [f"{when} {call}" for call in CALLS for when in ("before", "in", "after")]
