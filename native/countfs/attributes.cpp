@@ -19,7 +19,7 @@ void reply_attributes(fuse_req_t request, const Inode* inode) {
 }
 
 void get(fuse_req_t request, fuse_ino_t number, fuse_file_info*) {
-    Mount& mount = mount_of(request);
+    CountingMount& mount = mount_of(request);
     std::string path = mount.path(number);
     mount.counts.add(path, Event::Getattr);
     mount.storage.throttle.operation();

@@ -33,7 +33,7 @@ int descriptor(const fuse_file_info* info) {
 
 // Counts an open, takes the time it takes, and returns the error that it meets.
 int begin_open(fuse_req_t request, const std::string& path) {
-    Mount& mount = mount_of(request);
+    CountingMount& mount = mount_of(request);
     mount.counts.add(path, Event::Open);
     mount.storage.throttle.operation();
     mount.storage.throttle.open();
@@ -46,7 +46,7 @@ int flags_of(const fuse_file_info* info) {
 }
 
 void open(fuse_req_t request, fuse_ino_t number, fuse_file_info* info) {
-    Mount& mount = mount_of(request);
+    CountingMount& mount = mount_of(request);
     std::string path = mount.path(number);
     if (int error = begin_open(request, path)) {
         fuse_reply_err(request, error);
@@ -62,7 +62,7 @@ void open(fuse_req_t request, fuse_ino_t number, fuse_file_info* info) {
 
 void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
             fuse_file_info* info) {
-    Mount& mount = mount_of(request);
+    CountingMount& mount = mount_of(request);
     std::string path = mount.path(parent, name);
     int error = begin_open(request, path);
     Fd fd;
@@ -88,7 +88,7 @@ void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode
 }
 
 void read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_info* info) {
-    Mount& mount = mount_of(request);
+    CountingMount& mount = mount_of(request);
     const std::string& path = file(info)->path;
     mount.counts.add(path, Event::Read);
     mount.storage.throttle.operation();
@@ -137,7 +137,7 @@ Directory* directory(const fuse_file_info* info) {
 }
 
 void open_directory(fuse_req_t request, fuse_ino_t number, fuse_file_info* info) {
-    Mount& mount = mount_of(request);
+    CountingMount& mount = mount_of(request);
     mount.counts.add(mount.path(number), Event::Listing);
     mount.storage.throttle.operation();
     DIR* stream = ::opendir(by_descriptor(mount.inode(number)).c_str());

@@ -67,7 +67,7 @@ bool say(const std::string& text) {
     return true;
 }
 
-using Mounts = std::vector<std::unique_ptr<Mount>>;
+using Mounts = std::vector<std::unique_ptr<CountingMount>>;
 
 void obey(Storage& storage, const Mounts& mounts) {
     std::vector<std::string> fields;
@@ -123,7 +123,7 @@ int main(int count, char** arguments) {
     Mounts mounts;
     bool mounted = true;
     for (int i = 5; i < count && mounted; ++i) {
-        mounts.push_back(std::make_unique<Mount>(storage, arguments[i]));
+        mounts.push_back(std::make_unique<CountingMount>(storage, arguments[i]));
         mounted = mounts.back()->start();
     }
     if (say(mounted ? "" : complaint) && mounted) obey(storage, mounts);

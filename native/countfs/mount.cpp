@@ -31,11 +31,12 @@ fuse_lowlevel_ops all_operations() {
 
 }  // namespace
 
-Mount::Mount(Storage& common, const std::string& point) : storage(common), point_(point) {
+CountingMount::CountingMount(Storage& common, const std::string& point)
+    : storage(common), point_(point) {
     root_.fd = Fd(::fcntl(storage.root.get(), F_DUPFD_CLOEXEC, 0));
 }
 
-bool Mount::start() {
+bool CountingMount::start() {
     made_ = ::mkdir(point_.c_str(), 0755) == 0;
     static const fuse_lowlevel_ops operations = all_operations();
     // Whoever finds the mount finds the process behind it by this name.
@@ -51,18 +52,18 @@ bool Mount::start() {
     return true;
 }
 
-void Mount::unmount() const {
+void CountingMount::unmount() const {
     ::umount2(point_.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW);
     if (made_) ::rmdir(point_.c_str());
 }
 
-std::string Mount::path(fuse_ino_t parent, const char* name) {
+std::string CountingMount::path(fuse_ino_t parent, const char* name) {
     std::string result = path(parent);
     if (!result.empty()) result.push_back('/');
     return result.append(name);
 }
 
-void Mount::serve() {
+void CountingMount::serve() {
     fuse_buf request{};
     while (!fuse_session_exited(session_)) {
         int size = fuse_session_receive_buf(session_, &request);

@@ -23,11 +23,11 @@ struct Storage {
     Troubles troubles;
 };
 
-class Mount {
+class CountingMount {
   public:
-    Mount(Storage& common, const std::string& point);
-    Mount(const Mount&) = delete;
-    Mount& operator=(const Mount&) = delete;
+    CountingMount(Storage& common, const std::string& point);
+    CountingMount(const CountingMount&) = delete;
+    CountingMount& operator=(const CountingMount&) = delete;
 
     // Makes it visible, in a directory of its own making if there is none; false if that failed.
     bool start();
@@ -54,8 +54,8 @@ class Mount {
     fuse_session* session_ = nullptr;
 };
 
-inline Mount& mount_of(fuse_req_t request) {
-    return *static_cast<Mount*>(fuse_req_userdata(request));
+inline CountingMount& mount_of(fuse_req_t request) {
+    return *static_cast<CountingMount*>(fuse_req_userdata(request));
 }
 
 // By which the system calls that take no O_PATH descriptor find an inode.
@@ -72,7 +72,7 @@ void add_file_operations(fuse_lowlevel_ops& operations);
 void add_attribute_operations(fuse_lowlevel_ops& operations);
 void add_name_operations(fuse_lowlevel_ops& operations);
 // Looks a name up and fills in what the kernel is to know; returns 0 or an error.
-int look_up(Mount& mount, fuse_ino_t parent, const char* name, fuse_entry_param& entry);
+int look_up(CountingMount& mount, fuse_ino_t parent, const char* name, fuse_entry_param& entry);
 // Gives a new file to who asked for it, as the kernel would have done; returns 0 or an error.
 int give_to_caller(fuse_req_t request, const Inode* parent, const char* name);
 

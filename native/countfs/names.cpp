@@ -7,7 +7,7 @@
 
 namespace holdfast::storage {
 
-int look_up(Mount& mount, fuse_ino_t parent, const char* name, fuse_entry_param& entry) {
+int look_up(CountingMount& mount, fuse_ino_t parent, const char* name, fuse_entry_param& entry) {
     Fd fd(::openat(mount.inode(parent)->fd.get(), name, O_PATH | O_NOFOLLOW | O_CLOEXEC));
     if (!fd) return errno;
     if (::fstatat(fd.get(), "", &entry.attr, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) != 0)
@@ -52,7 +52,7 @@ int descriptor(fuse_req_t request, fuse_ino_t number) {
 }
 
 void find(fuse_req_t request, fuse_ino_t parent, const char* name) {
-    Mount& mount = mount_of(request);
+    CountingMount& mount = mount_of(request);
     std::string path = mount.path(parent, name);
     mount.counts.add(path, Event::Lookup);
     mount.storage.throttle.operation();
@@ -63,7 +63,7 @@ void find(fuse_req_t request, fuse_ino_t parent, const char* name) {
 }
 
 void forget(fuse_req_t request, fuse_ino_t number, std::uint64_t lookups) {
-    Mount& mount = mount_of(request);
+    CountingMount& mount = mount_of(request);
     if (number != FUSE_ROOT_ID) mount.inodes.forget(mount.inode(number), lookups);
     fuse_reply_none(request);
 }

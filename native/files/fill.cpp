@@ -50,7 +50,7 @@ Result<std::uint32_t> Fill::wait_for(const Range& range, Duration deadline) {
     return crc_of(chunks_, file_.size, range);
 }
 
-Status Fill::open(Store& store, const Source& source) {
+Status Fill::open(Store& store, const FillOrder& source) {
     std::uint64_t size = source.place.attributes.size;
     // Whoever gets nothing from us opens the original: nobody opens it in vain before that.
     if (Status full = store.room_for_file(source.tier, size); !full.ok()) return full;
@@ -75,7 +75,7 @@ bool Fill::unchanged(const Attributes& before) const {
     return after.identity() == before.identity() && after.device == before.device;
 }
 
-Growing::Progress Fill::run(const Source& source) {
+Growing::Progress Fill::run(const FillOrder& source) {
     Status failed;
     std::uint64_t size = source.place.attributes.size;
     Scratch piece(std::min<std::uint64_t>(kPiece, size));
@@ -165,7 +165,7 @@ Status wait_until_whole(Growing& growing, Duration deadline) {
 // Its flight ends first: nobody joins a fill that has failed.
 class Fills::Run {
   public:
-    Run(Fills& fills, std::shared_ptr<Fill> fill, Source source, Flights::Ticket flight)
+    Run(Fills& fills, std::shared_ptr<Fill> fill, FillOrder source, Flights::Ticket flight)
         : fills_(fills),
           fill_(std::move(fill)),
           source_(std::move(source)),
@@ -186,7 +186,7 @@ class Fills::Run {
 
     Fills& fills_;
     std::shared_ptr<Fill> fill_;
-    const Source source_;
+    const FillOrder source_;
     std::optional<Flights::Ticket> flight_;
 };
 
@@ -197,7 +197,7 @@ bool Fills::is_due(const std::string& key) {
     return seldom_.emplace(key, now).second;
 }
 
-Result<std::shared_ptr<Fill>> Fills::join(Source source, Duration deadline) {
+Result<std::shared_ptr<Fill>> Fills::join(FillOrder source, Duration deadline) {
     auto flight = flights_.board(source.key);
     if (flight.leads()) return start(std::move(source), std::move(flight));
     if (!flight.wait_for(deadline))
@@ -206,7 +206,7 @@ Result<std::shared_ptr<Fill>> Fills::join(Source source, Duration deadline) {
     return *flight.value();
 }
 
-Result<std::shared_ptr<Fill>> Fills::start(Source source, Flights::Ticket flight) {
+Result<std::shared_ptr<Fill>> Fills::start(FillOrder source, Flights::Ticket flight) {
     // The last fill may have ended between the caller's look and ours.
     if (store_.find(source.key)) return flight.land(std::shared_ptr<Fill>());
     if (source.seldom && !is_due(source.key))

@@ -22,7 +22,7 @@
 namespace holdfast {
 
 // What is to be read, and what becomes of it.
-struct Source {
+struct FillOrder {
     std::string key;
     Place place;
     Tier tier = Tier::Memory;
@@ -45,9 +45,9 @@ class Fill : public Growing {
 
   private:
     friend class Fills;
-    Status open(Store& store, const Source& source);
+    Status open(Store& store, const FillOrder& source);
     // Reads it to its end and tells how that went; who reads along learns it from end().
-    Progress run(const Source& source);
+    Progress run(const FillOrder& source);
     void close();
     bool unchanged(const Attributes& before) const;
     void advance(std::uint64_t bytes);
@@ -82,7 +82,7 @@ class Fills {
 
     // May block. Joins a fill in progress or starts one; null if the object is stored by now.
     // The file is opened, and read if it is small, by the one who starts it.
-    Result<std::shared_ptr<Fill>> join(Source source, Duration deadline);
+    Result<std::shared_ptr<Fill>> join(FillOrder source, Duration deadline);
 
     struct Counters {
         std::atomic<std::uint64_t> started{0}, bytes{0};
@@ -95,7 +95,7 @@ class Fills {
     // A flight lasts from before the source is opened until all of it was read and, if it may be,
     // stored; its value is there, a fill to read along with, when the source is open.
     using Flights = SingleFlight<std::string, Result<std::shared_ptr<Fill>>>;
-    Result<std::shared_ptr<Fill>> start(Source source, Flights::Ticket flight);
+    Result<std::shared_ptr<Fill>> start(FillOrder source, Flights::Ticket flight);
     // Whether it may be read now.
     bool is_due(const std::string& key);
 

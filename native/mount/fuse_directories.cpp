@@ -107,7 +107,7 @@ void list(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset, bool
     for (;;) {
         auto cache_epoch = mount.cache_epoch.load();
         int error = 0;
-        KnownPtr known;
+        KnownListingPtr known;
         if (!node->is_made_up()) {
             known = mount.listing(node, error);
             if (!known) {

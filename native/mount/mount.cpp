@@ -57,16 +57,16 @@ std::string Mount::original_path(const Node& node) const {
 
 // ---- listings --------------------------------------------------------------------------------
 
-KnownPtr Mount::listing(const NodePtr& node, int& error) {
+KnownListingPtr Mount::listing(const NodePtr& node, int& error) {
     auto fetch = [&](std::uint64_t& weight) { return fetch_listing(*node, weight, error); };
-    KnownPtr known = listings_.get(node->number, fetch);
+    KnownListingPtr known = listings_.get(node->number, fetch);
     if (!known || settings.ttl == Duration{} || BootClock::now() - known->since < settings.ttl)
         return known;
     listings_.drop(node->number);
     return listings_.get(node->number, fetch);
 }
 
-KnownPtr Mount::fetch_listing(Node& node, std::uint64_t& weight, int& error) {
+KnownListingPtr Mount::fetch_listing(Node& node, std::uint64_t& weight, int& error) {
     auto inode = node.attributes().inode;
     auto refreshes = cache_epoch.load();
     BootTime now = BootClock::now();
@@ -79,7 +79,7 @@ KnownPtr Mount::fetch_listing(Node& node, std::uint64_t& weight, int& error) {
             ++counters.listings;
             node.set(listing->directory, refreshes);
             weight = weight_of(*listing);
-            return std::make_shared<Known>(Known{std::move(*listing), now});
+            return std::make_shared<KnownListing>(KnownListing{std::move(*listing), now});
         }
     }
     auto own = list_original(original_path(node), inode, guard);
@@ -89,7 +89,7 @@ KnownPtr Mount::fetch_listing(Node& node, std::uint64_t& weight, int& error) {
     ++counters.listings_read;
     node.set(own.value.directory, refreshes);
     weight = weight_of(own.value);
-    return std::make_shared<Known>(Known{std::move(own.value), now});
+    return std::make_shared<KnownListing>(KnownListing{std::move(own.value), now});
 }
 
 void Mount::renew(const NodePtr& node) {
@@ -115,7 +115,7 @@ NodePtr Mount::node_of(const Node& above, const Listing& listing, const Entry& e
     return nodes.tell(above, std::move(seen));
 }
 
-Outcome<NodePtr> Mount::look_up(const NodePtr& above, const std::string& name) {
+OriginalResult<NodePtr> Mount::look_up(const NodePtr& above, const std::string& name) {
     if (name.size() > NAME_MAX) return {nullptr, ENAMETOOLONG};
     std::string path = above->path + "/" + name;
     if (above->is_made_up()) {
@@ -130,7 +130,7 @@ Outcome<NodePtr> Mount::look_up(const NodePtr& above, const std::string& name) {
         return {nodes.tell(*above, {path, seen.value, {}, false}), 0};
     }
     int error = 0;
-    KnownPtr known = listing(above, error);
+    KnownListingPtr known = listing(above, error);
     if (!known) return {nullptr, error};
     if (is_doubted(path)) return look_up_itself(*above, path, above->local);
     const Entry* entry = known->listing.find(name);
@@ -140,7 +140,8 @@ Outcome<NodePtr> Mount::look_up(const NodePtr& above, const std::string& name) {
     return look_up_itself(*above, path, true);
 }
 
-Outcome<NodePtr> Mount::look_up_itself(const Node& above, const std::string& path, bool local) {
+OriginalResult<NodePtr> Mount::look_up_itself(const Node& above, const std::string& path,
+                                              bool local) {
     auto seen = look_at_original(path, guard);
     if (seen.error != 0) return {nullptr, seen.error};
     // What listings say of devices may be another node's.

@@ -13,7 +13,7 @@
 #include <set>
 
 #include "base/mutex.hpp"
-#include "mount/agent.hpp"
+#include "mount/agent_reader.hpp"
 #include "mount/cache.hpp"
 #include "mount/fs_usage.hpp"
 #include "mount/nodes.hpp"
@@ -29,11 +29,11 @@ struct Opened {
 };
 using OpenedPtr = std::shared_ptr<const Opened>;
 
-struct Known {
+struct KnownListing {
     Listing listing;
     BootTime since;
 };
-using KnownPtr = std::shared_ptr<const Known>;
+using KnownListingPtr = std::shared_ptr<const KnownListing>;
 
 struct Counters {
     std::atomic<std::uint64_t> requests{0}, listings{0}, listings_read{0}, files{0}, files_read{0},
@@ -50,11 +50,11 @@ class Mount {
     void attach(fuse_session* session) { session_ = session; }
 
     // The content of a directory, from the agent or read here; null, and the error, if that failed.
-    KnownPtr listing(const NodePtr& node, int& error);
+    KnownListingPtr listing(const NodePtr& node, int& error);
     // Looks at a directory again after a refresh.
     void renew(const NodePtr& node);
     // Finds a name and tells the kernel's count of it.
-    Outcome<NodePtr> look_up(const NodePtr& above, const std::string& name);
+    OriginalResult<NodePtr> look_up(const NodePtr& above, const std::string& name);
     // An entry of a listing as a node; null if it must be looked up by itself.
     NodePtr node_of(const Node& above, const Listing& listing, const Entry& entry);
 
@@ -90,16 +90,16 @@ class Mount {
     Counters counters;
 
   private:
-    KnownPtr fetch_listing(Node& node, std::uint64_t& weight, int& error);
+    KnownListingPtr fetch_listing(Node& node, std::uint64_t& weight, int& error);
     OpenedPtr fetch_file(const Node& node, std::uint32_t part, std::uint64_t& weight, int& error);
-    Outcome<NodePtr> look_up_itself(const Node& above, const std::string& path, bool local);
+    OriginalResult<NodePtr> look_up_itself(const Node& above, const std::string& path, bool local);
     bool is_doubted(const std::string& path);
     void invalidate(const std::string& path);
     void invalidate_doubted();
 
     fuse_session* session_ = nullptr;
-    Agent agent_;
-    Cache<std::uint64_t, Known> listings_;
+    AgentReader agent_;
+    Cache<std::uint64_t, KnownListing> listings_;
     Cache<std::pair<std::uint64_t, std::uint32_t>, Opened> opened_;
     const std::uint64_t least_weight_;
     const double timeout_;

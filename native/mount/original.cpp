@@ -28,7 +28,7 @@ std::string by_number(const Fd& fd) {
 
 }  // namespace
 
-Outcome<Fd> open_original(const std::string& path, int flags) {
+OriginalResult<Fd> open_original(const std::string& path, int flags) {
     Fd above;
     std::size_t at = 0;
     while (path.size() - at > kPiece) {
@@ -47,7 +47,7 @@ Outcome<Fd> open_original(const std::string& path, int flags) {
     return {std::move(fd), error};
 }
 
-Outcome<Attributes> look_at_original(const std::string& path, const Guard& guard) {
+OriginalResult<Attributes> look_at_original(const std::string& path, const Guard& guard) {
     auto fd = open_original(path, O_PATH);
     if (fd.error != 0) return {{}, fd.error};
     struct stat info{};
@@ -56,7 +56,7 @@ Outcome<Attributes> look_at_original(const std::string& path, const Guard& guard
     return {Attributes::of(info), 0};
 }
 
-Outcome<std::string> link_of_original(const std::string& path) {
+OriginalResult<std::string> link_of_original(const std::string& path) {
     auto fd = open_original(path, O_PATH);
     if (fd.error != 0) return {{}, fd.error};
     std::array<char, PATH_MAX> target;
@@ -65,7 +65,8 @@ Outcome<std::string> link_of_original(const std::string& path) {
     return {{target.data(), static_cast<std::size_t>(size)}, 0};
 }
 
-Outcome<Listing> list_original(const std::string& path, std::uint64_t inode, const Guard& guard) {
+OriginalResult<Listing> list_original(const std::string& path, std::uint64_t inode,
+                                      const Guard& guard) {
     auto fd = open_original(path, O_PATH | O_DIRECTORY);
     if (fd.error != 0) return {{}, fd.error};
     struct stat info{};
@@ -86,7 +87,8 @@ Outcome<Listing> list_original(const std::string& path, std::uint64_t inode, con
     return {{}, EIO};
 }
 
-Outcome<Fd> open_version(const std::string& path, const Identity& version, const Guard& guard) {
+OriginalResult<Fd> open_version(const std::string& path, const Identity& version,
+                                const Guard& guard) {
     auto seen = open_original(path, O_PATH);
     if (seen.error != 0) return {{}, seen.error == ENOENT ? ESTALE : seen.error};
     struct stat info{};

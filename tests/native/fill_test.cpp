@@ -27,8 +27,8 @@ TEST_CASE("what changed between the first look and the last byte fails and is no
         auto source = [&] {
             auto found = resolve({shared.path(), path});
             REQUIRE(found.ok());
-            return Source{key, std::move(*found), Tier::Memory,
-                          2,   what != Unwanted,  [&] { ++kept; }};
+            return FillOrder{key, std::move(*found), Tier::Memory,
+                             2,   what != Unwanted,  [&] { ++kept; }};
         };
         auto growing = fills.join(source(), kDeadline);
         REQUIRE(growing.ok());

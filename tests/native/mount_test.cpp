@@ -11,7 +11,7 @@
 #include <set>
 #include <thread>
 
-#include "mount/agent.hpp"
+#include "mount/agent_reader.hpp"
 #include "mount/cache.hpp"
 #include "mount/nodes.hpp"
 #include "mount/original.hpp"
@@ -269,7 +269,7 @@ TEST_CASE("an agent gives its copies, and one that is gone or silent is left alo
     settings.agent = node.local;
     settings.deadline = kDeadline;
     hm::Root root{dir.path(), dir.path()};
-    hm::Agent agent(settings);
+    hm::AgentReader agent(settings);
     auto passed = agent.file(root, path);
     REQUIRE(passed);
     CHECK(passed->attributes.identity() == attributes_of(path).identity());
@@ -290,7 +290,7 @@ TEST_CASE("an agent gives its copies, and one that is gone or silent is left alo
     hm::Settings short_of;
     short_of.agent = "unix:" + at;
     short_of.deadline = 10ms;
-    hm::Agent other(short_of);
+    hm::AgentReader other(short_of);
     auto connections = [&] {
         int count = 0;
         for (; Fd(::accept4(silent.get(), nullptr, nullptr, SOCK_CLOEXEC)); ++count) {

@@ -17,26 +17,26 @@
 namespace holdfast::mount {
 
 // The content of a file, listing or part that nobody will change, and what it is of.
-struct Passed {
+struct AgentContent {
     Fd fd;
     Attributes attributes;
     Range range = {};  // of a spread file: what it is of it
 };
 
-class Agent {
+class AgentReader {
   public:
-    explicit Agent(const Settings& settings) : settings_(settings), connections_("") {}
+    explicit AgentReader(const Settings& settings) : settings_(settings), connections_("") {}
 
-    std::optional<Passed> listing(const Root& root, const std::string& path);
-    std::optional<Passed> file(const Root& root, const std::string& path);
+    std::optional<AgentContent> listing(const Root& root, const std::string& path);
+    std::optional<AgentContent> file(const Root& root, const std::string& path);
     // One part of a large file; of a spread one perhaps the whole.
-    std::optional<Passed> part(const Root& root, const std::string& path, std::uint32_t part);
+    std::optional<AgentContent> part(const Root& root, const std::string& path, std::uint32_t part);
 
   private:
-    std::optional<Passed> spread(const Root& root, const std::string& path,
-                                 std::optional<std::uint32_t> part);
-    std::optional<Passed> tree(TreeOrder order);
-    std::optional<Passed> fetch(Question question, bool names_range = false);
+    std::optional<AgentContent> spread(const Root& root, const std::string& path,
+                                       std::optional<std::uint32_t> part);
+    std::optional<AgentContent> tree(TreeOrder order);
+    std::optional<AgentContent> fetch(Question question, bool names_range = false);
 
     const Settings& settings_;
     ConnectionPool connections_;

@@ -1,4 +1,4 @@
-#include "mount/agent.hpp"
+#include "mount/agent_reader.hpp"
 
 #include <chrono>
 
@@ -15,22 +15,23 @@ std::uint64_t now_ms() {
 
 }  // namespace
 
-std::optional<Passed> Agent::listing(const Root& root, const std::string& path) {
+std::optional<AgentContent> AgentReader::listing(const Root& root, const std::string& path) {
     return tree({.kind = TreeOrder::Kind::Listing, .root = root.path, .path = path});
 }
 
-std::optional<Passed> Agent::file(const Root& root, const std::string& path) {
+std::optional<AgentContent> AgentReader::file(const Root& root, const std::string& path) {
     if (root.spread) return spread(root, path, {});
     return tree({.kind = TreeOrder::Kind::File, .root = root.path, .path = path});
 }
 
-std::optional<Passed> Agent::part(const Root& root, const std::string& path, std::uint32_t part) {
+std::optional<AgentContent> AgentReader::part(const Root& root, const std::string& path,
+                                              std::uint32_t part) {
     if (root.spread) return spread(root, path, part);
     return tree({.kind = TreeOrder::Kind::Part, .root = root.path, .path = path, .part = part});
 }
 
-std::optional<Passed> Agent::spread(const Root& root, const std::string& path,
-                                    std::optional<std::uint32_t> part) {
+std::optional<AgentContent> AgentReader::spread(const Root& root, const std::string& path,
+                                                std::optional<std::uint32_t> part) {
     FileOrder order = settings_.order;
     order.root = root.path;
     order.path = path;
@@ -38,12 +39,12 @@ std::optional<Passed> Agent::spread(const Root& root, const std::string& path,
     return fetch({.op = Op::Open, .flags = kDescriptor, .meta = order.encode()}, part.has_value());
 }
 
-std::optional<Passed> Agent::tree(TreeOrder order) {
+std::optional<AgentContent> AgentReader::tree(TreeOrder order) {
     order.settled_ns = settings_.order.settled_ns;
     return fetch({.op = Op::Tree, .flags = kDescriptor, .meta = order.encode()});
 }
 
-std::optional<Passed> Agent::fetch(Question question, bool names_range) {
+std::optional<AgentContent> AgentReader::fetch(Question question, bool names_range) {
     if (settings_.agent.empty() || hf_backs_off(&backoff_, now_ms())) return {};
     question.silence = settings_.deadline;
     question.lives = [this] {
@@ -63,7 +64,7 @@ std::optional<Passed> Agent::fetch(Question question, bool names_range) {
         return {};
     }
     hf_answered(&backoff_);
-    Passed passed{exchange->take_descriptor(), {}};
+    AgentContent passed{exchange->take_descriptor(), {}};
     if (!passed.fd) return {};
     if (names_range) {
         auto reply = PartReply::decode(exchange->meta());
