@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import BadInput
-from holdfast.membership.roles import assign
+from holdfast.membership.view import assign_roles
 
 NODES = ["n1", "n10", "n2", "n9"]  # in an order that is not that of their names
 
 
 def test_the_last_are_spares_and_those_before_them_staging_nodes() -> None:
-    assert assign(NODES, 2, 1) == {"n10": "staging", "n2": "staging", "n9": "spare"}
-    assert assign(NODES, 0, 3) == dict.fromkeys(NODES[1:], "spare")
-    assert assign(NODES, 4, 0) == dict.fromkeys(NODES, "staging")
-    assert assign(NODES, 0, 0) == {}
+    assert assign_roles(NODES, 2, 1) == {"n10": "staging", "n2": "staging", "n9": "spare"}
+    assert assign_roles(NODES, 0, 3) == dict.fromkeys(NODES[1:], "spare")
+    assert assign_roles(NODES, 4, 0) == dict.fromkeys(NODES, "staging")
+    assert assign_roles(NODES, 0, 0) == {}
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_the_last_are_spares_and_those_before_them_staging_nodes() -> None:
 )
 def test_too_many_are_refused(staging: int, spares: int, message: str) -> None:
     with pytest.raises(BadInput) as caught:
-        assign(NODES, staging, spares)
+        assign_roles(NODES, staging, spares)
     assert message in str(caught.value)
 
 
@@ -39,9 +39,9 @@ def test_as_many_as_were_asked_for_in_order_or_none(count: int, staging: int, sp
     nodes = [f"n{i}" for i in range(count)]
     if staging + spares > count or spares == count:
         with pytest.raises(BadInput):
-            assign(nodes, staging, spares)
+            assign_roles(nodes, staging, spares)
         return
-    roles = assign(nodes, staging, spares)
+    roles = assign_roles(nodes, staging, spares)
     compute = count - staging - spares
     told = [roles.get(node, "compute") for node in nodes]
     assert told == ["compute"] * compute + ["staging"] * staging + ["spare"] * spares

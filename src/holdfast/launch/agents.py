@@ -13,8 +13,7 @@ from .._core import AgentClient
 from ..client import contacts
 from ..config import Config
 from ..errors import BadInput, HoldfastError, Refused
-from ..membership.roles import assign
-from ..membership.view import Entry, Member, State, View, gives_way_to
+from ..membership.view import Entry, Member, State, View, assign_roles, gives_way_to
 from ..session import session as sessions
 from ..session.node import Orders, Ready
 from ..session.session import Home, Session
@@ -68,7 +67,7 @@ def new_recipe(
 def start(recipe: AgentRecipe, launcher: Launcher) -> tuple[list[Member], Started]:
     """Start all agents of a session and introduce them to one another; all or none."""
     nodes = launcher.nodes(())
-    roles = assign(nodes, recipe.config.staging, recipe.config.spares)
+    roles = assign_roles(nodes, recipe.config.staging, recipe.config.spares)
     recipe = replace(recipe, session=replace(recipe.session, roles=roles))
     home = Home(recipe.config, nodes)
     sessions.make(recipe.directory, replace(recipe.session, home=home), recipe.key)

@@ -7,7 +7,7 @@ who have heard the same things hold the same view, in whatever order they heard 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import Annotated
 
@@ -15,6 +15,7 @@ import msgspec
 
 from .._core import xxh3_64
 from ..errors import BadInput
+from ..units import plural
 
 #: What a member is for. Spares own nothing; staging nodes own what compute nodes do.
 COMPUTE, STAGING, SPARE = "compute", "staging", "spare"
@@ -54,6 +55,32 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     member: Member
     incarnation: _Number  # only the member itself raises it
     state: State
+
+
+def assign_roles(nodes: Sequence[str], staging: int, spares: int) -> dict[str, str]:
+    """Return the roles of the last nodes: the spares, and before them the staging nodes.
+
+    All others are compute nodes. It is decided once, when a session starts, and kept by names:
+    nodes that come later, or are started again, must not change what the others are.
+    """
+    count = len(nodes)
+    there = f"the session has {plural(count, 'node', 'nodes')}"
+    if staging + spares > count:
+        raise BadInput(
+            f"{there}, too few for {plural(staging, 'staging node', 'staging nodes')} and "
+            f"{plural(spares, 'spare', 'spares')}; ask for fewer, or start more nodes"
+        )
+    if spares == count:
+        raise BadInput(
+            f"{there}, and all would be spares, which own nothing, so nothing could be stored; "
+            "ask for fewer spares, or start more nodes"
+        )
+    first_spare = count - spares
+    first_staging = first_spare - staging
+    return {
+        **dict.fromkeys(nodes[first_staging:first_spare], STAGING),
+        **dict.fromkeys(nodes[first_spare:], SPARE),
+    }
 
 
 def gives_way_to(later: Member) -> str:

@@ -9,8 +9,7 @@ from typing import Any
 from ..errors import HoldfastError
 from ..membership.events import LeaveEvent
 from ..membership.key_spaces import KeySpace
-from ..membership.roles import assign
-from ..membership.view import COMPUTE, SPARE, Entry, Member, State, View
+from ..membership.view import COMPUTE, SPARE, Entry, Member, State, View, assign_roles
 from .agents import Agent, AgentSettings
 from .checkers import Checkers
 from .clients import Client, ClientSettings
@@ -34,7 +33,7 @@ class Cluster:
         self.rng = self.wire.rng
         self.agents: dict[str, Agent] = {}
         self.nodes = [f"n{i}" for i in range(scenario.nodes)]
-        self._roles = assign(self.nodes, scenario.staging, scenario.spares)
+        self._roles = assign_roles(self.nodes, scenario.staging, scenario.spares)
         self.paused: set[str] = set()
         self.stuck: set[str] = set()  # whose Python loop stands still
         self.cuts = 0
