@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from support import frames, settings
-from support.patience import WITHIN
+from support.waits import WITHIN
 
 import holdfast
 from holdfast import _core

@@ -12,7 +12,7 @@ import pytest
 from asking_trees import FILE, NODES, PART, SETTINGS, Programs, storm
 from support import frames
 from support.counters import counted, nodes_of
-from support.patience import wait_for
+from support.waits import wait_for
 
 import holdfast
 from holdfast import _core

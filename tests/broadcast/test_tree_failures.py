@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from asking_trees import FILE, SETTINGS, Programs, node_view, storm
 from support.counters import counted, nodes_of
-from support.patience import wait_for
 from support.requirements import needs_networks
+from support.waits import wait_for
 
 import holdfast
 from holdfast import _core

@@ -12,7 +12,7 @@ from pathlib import Path
 from asking_trees import FILE, NODES, SETTINGS, Programs, node_view, storm
 from support.commands import HOLDFAST, run_in
 from support.counters import nodes_of
-from support.patience import wait_for
+from support.waits import wait_for
 
 import holdfast
 from holdfast.testing.countfs import HOST, CountingFS

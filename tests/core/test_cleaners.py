@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.patience import wait_for
+from support.waits import wait_for
 
 import holdfast
 

@@ -14,7 +14,7 @@ import pytest
 from holdfast import _core, errors
 
 KEY = bytes(range(32))
-PATIENCE = 20.0
+WITHIN = 20.0
 
 
 class Node:
@@ -34,7 +34,7 @@ class Node:
         found: list[Any] = []
         poll = select.poll()
         poll.register(self.core.fileno(), select.POLLIN)
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + WITHIN
         while len(found) < count:
             assert time.monotonic() < end, f"only {found} came"
             poll.poll(100)
@@ -83,7 +83,7 @@ def test_a_probe_is_answered_without_python(start: Callable[[int], list[Node]]) 
     a, b = start(2)
     b.core.set_news(b"news of b")
     b.core.beat()
-    a.core.probe(11, b.address, "", b"", PATIENCE)
+    a.core.probe(11, b.address, "", b"", WITHIN)
     answered = a.event()
     assert isinstance(answered, _core.AnsweredEvent)
     assert (answered.ticket, answered.identity, answered.news) == (11, 7, b"news of b")
@@ -99,7 +99,7 @@ def test_a_probe_tells_how_long_the_python_loop_has_stood_still(
     a, b = start(2)
 
     def age() -> float:
-        a.core.probe(1, b.address, "", b"", PATIENCE)
+        a.core.probe(1, b.address, "", b"", WITHIN)
         answered = a.event()
         assert isinstance(answered, _core.AnsweredEvent)
         return answered.age
@@ -114,22 +114,22 @@ def test_a_probe_tells_how_long_the_python_loop_has_stood_still(
 
 def test_news_are_heard_also_through_a_helper(start: Callable[[int], list[Node]]) -> None:
     a, b, c = start(3)
-    a.core.probe(1, c.address, b.address, b"gossip", PATIENCE, member=c.number)
+    a.core.probe(1, c.address, b.address, b"gossip", WITHIN, member=c.number)
     assert isinstance(a.event(), _core.AnsweredEvent)
     assert heard(c) == (7, a.number, b"gossip")
     agree([a], identity=8)
-    a.core.probe(2, c.address, "", b"", PATIENCE)
+    a.core.probe(2, c.address, "", b"", WITHIN)
     assert heard(c) == (8, a.number, b"")
-    a.core.probe(3, c.address, "", b"", PATIENCE, member=99)
+    a.core.probe(3, c.address, "", b"", WITHIN, member=99)
     failures = [event for event in a.events(2) if isinstance(event, _core.FailedEvent)]
     assert [(event.ticket, event.code) for event in failures] == [(3, "Unavailable")]
 
 
 def test_calls_and_pulls_come_back_as_events(start: Callable[[int], list[Node]]) -> None:
     a, b = start(2)
-    a.core.ask(5, b.address, "service", "method", b"message", PATIENCE)
+    a.core.ask(5, b.address, "service", "method", b"message", WITHIN)
     while (call := b.core.next_call()) is None:
-        select.select([b.core.fileno()], [], [], PATIENCE)
+        select.select([b.core.fileno()], [], [], WITHIN)
     number, *rest = call
     assert rest == ["service", "method", b"message", None]
     b.core.answer(number, b"answer")
@@ -137,7 +137,7 @@ def test_calls_and_pulls_come_back_as_events(start: Callable[[int], list[Node]])
     assert isinstance(reply, _core.ReplyEvent)
     assert (reply.ticket, reply.message) == (5, b"answer")
 
-    a.core.pull(6, b"absent \xff", b.address, _core.Tier.MEMORY, PATIENCE)
+    a.core.pull(6, b"absent \xff", b.address, _core.Tier.MEMORY, WITHIN)
     failed = a.event()
     assert isinstance(failed, _core.FailedEvent)
     assert (failed.ticket, failed.code) == (6, "NotFound")
@@ -158,7 +158,7 @@ def test_what_is_too_long_is_refused_at_once(start: Callable[[int], list[Node]])
     with pytest.raises(errors.BadInput, match="news of"):
         a.core.set_news(os.urandom(40_000))
     with pytest.raises(errors.BadInput, match="news of"):
-        a.core.probe(1, a.address, "", os.urandom(40_000), PATIENCE)
+        a.core.probe(1, a.address, "", os.urandom(40_000), WITHIN)
     ring = _core.Ring(["a", "b"], 5)
     with pytest.raises(errors.BadInput, match=r"1 members .* give one for each"):
         _core.Placement(ring, [1], ["tcp:127.0.0.1:1", "tcp:127.0.0.1:2"], 1)
@@ -233,7 +233,7 @@ def test_rule_9_tombstones_are_compared_and_merged(start: Callable[[int], list[N
     with pytest.raises(errors.KeyExists, match="was dropped"):
         put(client, owners(nodes, keys[0], 2), keys[0], b"bytes")
     assert a.core.learn([b"nonsense", b""]) == 0
-    b.core.pull(1, keys[0], a.address, _core.Tier.MEMORY, PATIENCE)
+    b.core.pull(1, keys[0], a.address, _core.Tier.MEMORY, WITHIN)
     failed = b.event()
     assert isinstance(failed, _core.FailedEvent)
     assert (failed.ticket, failed.code) == (1, "Dropped")
@@ -258,7 +258,7 @@ def test_rule_8_surveys_find_what_a_co_owner_lacks(start: Callable[[int], list[N
         mine = {one.key for one in node.core.held_with(other.number, list(range(64)))}
         theirs = {one.key for one in other.core.held_with(node.number, list(range(64)))}
         for ticket, key in enumerate(sorted(theirs - mine)):
-            node.core.pull(ticket, key, other.address, _core.Tier.MEMORY, PATIENCE)
+            node.core.pull(ticket, key, other.address, _core.Tier.MEMORY, WITHIN)
         pulled = node.events(len(theirs - mine))
         assert {type(event) for event in pulled} == {_core.PulledEvent}
     assert a.core.survey() == {b.number: b.core.survey()[a.number]}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.patience import wait_for
+from support.waits import wait_for
 
 import holdfast
 from holdfast import _core, errors

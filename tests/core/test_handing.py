@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from support.counters import counted, nodes_of
-from support.patience import wait_for
+from support.waits import wait_for
 
 import holdfast
 from holdfast import errors

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.patience import wait_for
+from support.waits import wait_for
 
 import holdfast
 from holdfast import _core, errors
@@ -37,7 +37,7 @@ METHODS = [
     ("", ""),
 ]
 CALL = 10
-PATIENCE = 30.0
+WITHIN = 30.0
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def client(agents: holdfast.LocalCluster) -> Iterator[_core.AgentClient]:
 
 
 def status(client: _core.AgentClient, member: Member) -> AgentStatus:
-    answer = client.call(member.socket, "agent", "status", b"", deadline=PATIENCE)
+    answer = client.call(member.socket, "agent", "status", b"", deadline=WITHIN)
     return msgspec.msgpack.decode(answer, type=AgentStatus)
 
 
@@ -120,7 +120,7 @@ def raw_call(member: Member, service: bytes, method: bytes, body: bytes) -> tupl
     )
     header += struct.pack("<II", _core.crc32c(meta, _core.crc32c(header)), 0)
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(PATIENCE)
+        connection.settimeout(WITHIN)
         connection.connect(member.socket.removeprefix("unix:"))
         connection.sendall(header + meta + body)
         reply = connection.makefile("rb")
@@ -226,7 +226,7 @@ def test_no_message_ends_an_agent(
     victim = agents.nodes[1]
     refusal: errors.HoldfastError | None = None
     try:
-        client.call(victim.member.socket, *method, message, deadline=PATIENCE)
+        client.call(victim.member.socket, *method, message, deadline=WITHIN)
     except errors.HoldfastError as error:
         refusal = error
     assert not isinstance(refusal, errors.TryAgain), "it was not answered"

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.patience import wait_for
+from support.waits import wait_for
 
 from holdfast import _core, errors
 from holdfast.agent.parked import Parked, ParkedCalls
 
 KEY = bytes(range(32))
 #: Against hangs.
-PATIENCE = 30.0
+WITHIN = 30.0
 
 
 class Room:
@@ -38,12 +38,12 @@ class Room:
         self.client = _core.AgentClient(KEY)
 
     def enter(
-        self, name: bytes = b"", within: float = PATIENCE, deadline: float = PATIENCE
+        self, name: bytes = b"", within: float = WITHIN, deadline: float = WITHIN
     ) -> _core.PendingCall:
         return self.client.wait(self.tcp, "room", "enter", name, within, deadline)
 
     def call(self, method: str, message: bytes = b"") -> bytes:
-        return self.client.call(self.socket, "room", method, message, deadline=PATIENCE)
+        return self.client.call(self.socket, "room", method, message, deadline=WITHIN)
 
     def count(self) -> tuple[int, int]:
         """How many wait, and how many left before they were let in."""
@@ -156,7 +156,7 @@ def test_an_agent_that_is_killed_fails_all_calls_at_once(room: Room) -> None:
     for call in calls:
         with pytest.raises(errors.Unavailable):
             call.result()
-    assert time.monotonic() - begin < PATIENCE / 3
+    assert time.monotonic() - begin < WITHIN / 3
     with pytest.raises(errors.Unavailable):
         room.enter()
 
@@ -225,7 +225,7 @@ if alone == "no":
 @pytest.mark.parametrize("alone", ["yes", "no"])
 def test_ctrl_c_ends_the_wait_and_not_the_call(room: Room, alone: str) -> None:
     command = [sys.executable, "-c", INTERRUPTED, KEY.hex(), room.tcp, alone]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN, check=True)
     assert done.stdout.splitlines() == ["interrupted", "welcome again"]
 
 

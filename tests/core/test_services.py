@@ -20,7 +20,7 @@ from holdfast.membership.owners import Owners
 from holdfast.membership.view import Entry, Member, State, View
 
 #: Against hangs.
-PATIENCE = 20.0
+WITHIN = 20.0
 
 
 class Slow:
@@ -39,14 +39,14 @@ def test_calls_without_end_leave_the_loop_its_turns(tmp_path: Path) -> None:
     socket = core.listen(f"unix:{tmp_path}/socket")
     core.start()
     client = _core.AgentClient(key)
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + WITHIN
     answered = 0
 
     def call() -> None:
         nonlocal answered
         try:
             while time.monotonic() < until:
-                assert client.call(socket, "slow", "x", b"y", deadline=PATIENCE) == b"y"
+                assert client.call(socket, "slow", "x", b"y", deadline=WITHIN) == b"y"
                 answered += 1
         except errors.Unavailable:
             pass  # the end of the agent
@@ -58,7 +58,7 @@ def test_calls_without_end_leave_the_loop_its_turns(tmp_path: Path) -> None:
         caller.start()
     try:
         for _ in range(3):
-            assert select.select([core.fileno()], [], [], PATIENCE)[0]
+            assert select.select([core.fileno()], [], [], WITHIN)[0]
             turn = time.monotonic() + 0.1
             services.answer_waiting(due=lambda turn=turn: time.monotonic() > turn)
             assert time.monotonic() < until, "the loop answered calls and did nothing else"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from support.patience import wait_for
+from support.waits import wait_for
 from typer.testing import CliRunner
 
 import holdfast
@@ -23,7 +23,7 @@ from holdfast.client import stories
 from holdfast.client.events import Event, Kind, line, sentence
 from holdfast.errors import Full, KeyExists, Unavailable
 
-PATIENCE = 30.0
+WITHIN = 30.0
 #: A wait that only somebody's death can cut short.
 DEADLINE = "60 s"
 
@@ -176,7 +176,7 @@ def test_a_flood_of_refusals_is_counted_and_not_told_one_by_one(
     with agents.connect() as job:
         job.objects.put("taken", b"first", copies=1)
         refused = 0
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + WITHIN
 
         def told() -> list[Event]:
             return [event for event in agents.story() if event.kind == "refused"]
@@ -254,7 +254,7 @@ def test_who_waits_for_a_stopped_agent_goes_on_when_its_death_is_agreed(tmp_path
             assert file.read() == b"content" * 1000
         assert other.files(root).read(theirs[1]) == b"content" * 1000
         assert other.objects.get(key) == b"object"
-        assert time.monotonic() - begin < PATIENCE
+        assert time.monotonic() - begin < WITHIN
         [waited] = [
             event
             for event in cluster.story()
@@ -262,5 +262,5 @@ def test_who_waits_for_a_stopped_agent_goes_on_when_its_death_is_agreed(tmp_path
         ]
         assert waited.about == f"{root}/{theirs[0]}"
         assert waited.cause.startswith("Unavailable")
-        assert 0 < waited.seconds < PATIENCE
+        assert 0 < waited.seconds < WITHIN
         cluster.resume(1)

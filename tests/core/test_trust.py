@@ -169,7 +169,7 @@ def test_the_session_keeps_its_files_to_itself(cluster: holdfast.LocalCluster) -
 def frame(**changes: int) -> bytes:
     """A request that is valid but for `changes`."""
     fields = {"magic": 0x46444C48, "version": 1, "op": 2, "flags": 0, "status": 0, "zero": 0,
-              "meta": 0, "request": 1, "body": 0, "crc": 0, "patience": 1000} | changes  # fmt: skip
+              "meta": 0, "request": 1, "body": 0, "crc": 0, "deadline": 1000} | changes  # fmt: skip
     head = struct.pack("<IBBHHHIQQII", *fields.values())
     return head + struct.pack("<II", _core.crc32c(head), 0)
 

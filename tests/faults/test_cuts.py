@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from patient import get, put
+from retried import get, put
 from support.requirements import needs_networks
 
 import holdfast

@@ -41,12 +41,12 @@ class Talker:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{to.address} {text}\n".encode())
 
-    def hears(self, patience: float, last: str = "") -> list[str]:
+    def hears(self, silence: float, last: str = "") -> list[str]:
         """Return the lines up to `last`, or all when none has come for a while."""
         out = self._process.stdout
         assert out is not None
         lines: list[str] = []
-        while last not in lines and select.select([out], [], [], patience)[0]:
+        while last not in lines and select.select([out], [], [], silence)[0]:
             *whole, self._rest = (self._rest + out.read(65536)).split(b"\n")
             lines += (line.decode() for line in whole)
         return lines
@@ -60,9 +60,9 @@ def reaches(source: Talker, target: Talker) -> bool:
     """Whether a word gets from one to the other."""
     word = f"{time.monotonic_ns()}"
     # Twice: the first packet may be lost while addresses are still being asked for.
-    for patience in (SILENCE, SILENCE):
+    for _ in range(2):
         source.say(target, word)
-        if word in target.hears(patience, word):
+        if word in target.hears(SILENCE, word):
             return True
     return False
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 from support.commands import HOLDFAST, run_in
-from support.patience import wait_for
 from support.requirements import needs_networks
+from support.waits import wait_for
 
 import holdfast
 from holdfast.files.refresh import Refresh

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from patient import get, put
-from support.patience import wait_for
+from retried import get, put
+from support.waits import wait_for
 
 import holdfast
 from holdfast import errors

@@ -8,8 +8,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.patience import wait_for
 from support.settings import SETTINGS
+from support.waits import wait_for
 
 import holdfast
 from holdfast import errors

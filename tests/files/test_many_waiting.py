@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support.patience import wait_for
+from support.waits import wait_for
 
 import holdfast
 from holdfast import _core

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from epochs import epoch
 from support.counters import copies_in, nodes_of
-from support.patience import wait_for
 from support.requirements import needs_networks
 from support.settings import SETTINGS
+from support.waits import wait_for
 
 import holdfast
 from holdfast import errors

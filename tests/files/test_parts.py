@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from support.counters import nodes_of
-from support.patience import wait_for
 from support.settings import UNHURRIED
+from support.waits import wait_for
 
 import holdfast
 from holdfast import _core

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from epochs import epoch
 from support.counters import nodes_of
-from support.patience import wait_for
 from support.settings import SETTINGS
+from support.waits import wait_for
 
 import holdfast
 from holdfast.session.capacity import memory_left

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support.patience import wait_for
+from support.waits import WITHIN, wait_for
 from typer.testing import CliRunner
 
 import holdfast
@@ -16,8 +16,6 @@ from holdfast import _core, errors
 from holdfast.cli.main import app
 from holdfast.client.messages import AgentStatus
 from holdfast.testing.countfs import CountingFS
-
-PATIENCE = 60.0
 
 
 @pytest.fixture
@@ -41,7 +39,7 @@ class Watched:
 
     def status(self, node: int) -> AgentStatus:
         socket = self.cluster.nodes[node].member.socket
-        answer = self._client.call(socket, "agent", "status", b"", deadline=PATIENCE)
+        answer = self._client.call(socket, "agent", "status", b"", deadline=WITHIN)
         return msgspec.msgpack.decode(answer, type=AgentStatus)
 
     def holders(self, key: str) -> dict[int, _core.Tier]:
@@ -49,7 +47,7 @@ class Watched:
         found = {}
         for index, node in enumerate(self.cluster.nodes):
             try:
-                info = self._client.stat(node.member.socket, key.encode(), deadline=PATIENCE)
+                info = self._client.stat(node.member.socket, key.encode(), deadline=WITHIN)
             except (errors.NotFound, errors.Damaged):
                 continue
             found[index] = info.tier

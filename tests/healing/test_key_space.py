@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from healing import Inside
 from support import trio
-from support.patience import wait_for
+from support.waits import wait_for
 
 import holdfast
 from holdfast import errors, services

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 import pytest
 from healing import Inside
-from support.patience import wait_for
+from support.waits import wait_for
 
 import holdfast
 from holdfast._core import tombstone, xxh3_64

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from healing import Inside, small_cluster
-from support.patience import wait_for
+from support.waits import wait_for
 
 import holdfast
 from holdfast import errors

@@ -9,7 +9,7 @@ import time
 import pytest
 from healing import Inside, small_cluster
 from support.commands import HOLDFAST
-from support.patience import wait_for
+from support.waits import wait_for
 
 import holdfast
 from holdfast import errors

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from programs import holdfast
 from support.commands import HOLDFAST, run_in
-from support.patience import wait_for
+from support.waits import wait_for
 
 from holdfast import config, connect
 from holdfast.errors import BadInput, NotEnoughNodes

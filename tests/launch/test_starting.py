@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
-from support.patience import wait_for
+from support.waits import wait_for
 
 import holdfast
 from holdfast import _core, errors

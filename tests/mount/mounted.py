@@ -9,8 +9,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from support.patience import WITHIN, wait_for
 from support.settings import config_of
+from support.waits import WITHIN, wait_for
 
 import holdfast
 from holdfast.files.mount import control

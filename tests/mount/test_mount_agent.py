@@ -19,8 +19,8 @@ import msgspec
 import pytest
 from mounted import fill, through
 from support.counters import nodes_of
-from support.patience import WITHIN, wait_for
 from support.settings import SETTINGS
+from support.waits import WITHIN, wait_for
 
 import holdfast
 from holdfast.files.mount import control

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from mounted import View, bare
-from support.patience import WITHIN, wait_for
+from support.waits import WITHIN, wait_for
 
 from holdfast import _core
 from holdfast.testing.countfs import CountingFS

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support.patience import WITHIN
 from support.settings import config_of
+from support.waits import WITHIN
 
 import holdfast
 from holdfast.client.connection import Connection

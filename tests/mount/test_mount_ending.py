@@ -14,8 +14,8 @@ import msgspec
 import pytest
 from mounted import bare, ours, through
 from support.commands import HOLDFAST, run_in
-from support.patience import WITHIN, wait_for
 from support.settings import config_of
+from support.waits import WITHIN, wait_for
 
 import holdfast
 from holdfast.config import load

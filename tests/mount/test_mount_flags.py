@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from support.commands import HOLDFAST
-from support.patience import WITHIN
 from support.settings import config_of
+from support.waits import WITHIN
 
 import holdfast
 from holdfast.errors import BadInput

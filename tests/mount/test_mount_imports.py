@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from mounted import View, through
-from support.patience import WITHIN
+from support.waits import WITHIN
 
 import holdfast
 from holdfast.testing.countfs import HOST, CountingFS

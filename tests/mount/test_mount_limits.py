@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from mounted import View, bare
-from support.patience import WITHIN, wait_for
+from support.waits import WITHIN, wait_for
 
 from holdfast.files.mount import control
 from holdfast.testing.countfs import CountingFS

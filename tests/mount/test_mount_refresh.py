@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from mounted import through
 from support.commands import HOLDFAST, run_in
-from support.patience import WITHIN
 from support.settings import config_of
+from support.waits import WITHIN
 
 import holdfast
 from holdfast.client.connection import Connection

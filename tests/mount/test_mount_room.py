@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from mounted import View, through
-from support.patience import WITHIN
 from support.settings import SETTINGS
+from support.waits import WITHIN
 
 import holdfast
 from holdfast.client.contacts import Contacts

@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 )
 from mounted import View, bare, map_shared
 from support.commands import execute
-from support.patience import WITHIN
+from support.waits import WITHIN
 
 from holdfast.session import mounts
 

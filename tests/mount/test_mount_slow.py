@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from mounted import through
-from support.patience import WITHIN
+from support.waits import WITHIN
 
 import holdfast
 from holdfast.testing.countfs import HOST, CountingFS

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from mounted import View, bare, through
-from support.patience import wait_for
+from support.waits import wait_for
 
 import holdfast
 from holdfast.testing.countfs import HOST, CountingFS

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from mounted import View, bare, fill
-from support.patience import WITHIN
+from support.waits import WITHIN
 
 from holdfast.testing.countfs import CountingFS
 

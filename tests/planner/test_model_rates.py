@@ -140,7 +140,8 @@ def test_a_log_survives_being_written_and_read() -> None:
 
 def test_what_a_log_does_not_say_is_said() -> None:
     log: list[AnyEvent] = [
-        StartEvent(0.0), CheckpointEvent(100.0, 1, 5.0), DrainEvent(200.0, 60.0), FailureEvent(300.0, 1), EndEvent(4000.0),
+        StartEvent(0.0), CheckpointEvent(100.0, 1, 5.0), DrainEvent(200.0, 60.0),
+        FailureEvent(300.0, 1), EndEvent(4000.0),
     ]  # fmt: skip
     found = fit(log)
     assert any("no level-2 failure was seen in 1.11 h" in note for note in found.notes)

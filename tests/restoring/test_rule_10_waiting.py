@@ -81,7 +81,7 @@ def test_deaths_count_together_if_they_are_close(apart: float, waiting: bool) ->
     assert (wait.left(3 * apart) > 0) == waiting
 
 
-def test_it_never_waits_longer_than_its_patience() -> None:
+def test_it_never_waits_longer_than_it_may() -> None:
     """Not even if members come and go all the time."""
     wait = PartitionWait(10.0, 10.0)
     nodes = [f"n{i}" for i in range(6)]

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from support.patience import WITHIN
 from support.settings import config_of
+from support.waits import WITHIN
 
 import holdfast
 from holdfast.files import FilePolicy, shim

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from preloaded import Shell
-from support.patience import WITHIN
+from support.waits import WITHIN
 
 import holdfast
 from holdfast import _core

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 from preloaded import Shell
-from support.patience import WITHIN
 from support.settings import SETTINGS
+from support.waits import WITHIN
 
 import holdfast
 from holdfast.client.contacts import Contacts

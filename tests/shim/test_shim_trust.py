@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from preloaded import Shell
-from support.patience import WITHIN
+from support.waits import WITHIN
 
 from holdfast import _core
 

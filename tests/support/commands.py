@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.patience import WITHIN
+from support.waits import WITHIN
 
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 

@@ -20,7 +20,7 @@ _LOST_ASKED = 2
 class Avoided:
     """Members, by number, that failed a request lately.
 
-    Avoiding is not believing dead: it is one caller's patience with one member, and it ends. Who is
+    Avoiding is not believing dead: one caller avoids one member, and for a while. Who is
     started anew on the same node is another member and does not answer for the one before.
     """
 
@@ -187,9 +187,9 @@ class Routing:
         return self._routes.by_address.get(getattr(error, "at", ""))
 
     def avoid(self, member: Member, now: float) -> None:
-        """Leave a member alone for a while."""
+        """Ask a member nothing for a while."""
         self._avoided.add(member.number, now)
 
     def avoids(self, member: Member, now: float) -> bool:
-        """Whether a member is to be left alone."""
+        """Whether a member is avoided now."""
         return (member.number, now) in self._avoided

@@ -84,7 +84,7 @@ class FileReader:
         member = self._own_agent()
         try:
             if member is not None:
-                return self._patiently(member, ask)
+                return self._retried(member, ask)
         except (NotCached, Damaged):
             self._backoff.answered()
         except TryAgain as error:
@@ -111,7 +111,7 @@ class FileReader:
             self._own, self._backoff = member.number, _core.Backoff()
         return None if self._backoff.backs_off(time.monotonic()) else member
 
-    def _patiently(self, member: Member, ask: Ask[T]) -> T:
+    def _retried(self, member: Member, ask: Ask[T]) -> T:
         """Ask our own agent, which answers when it has the whole file: again while it lives."""
         left = _core.FILE_DEADLINES
         while True:

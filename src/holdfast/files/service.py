@@ -52,11 +52,11 @@ class FilesService:
         self.tick(time.monotonic())
 
     def _configure(self, config: Config) -> None:
-        patience = config.file_strikes, config.avoid, config.file_deadline, config.deadline
+        deadlines = config.file_strikes, config.avoid, config.file_deadline, config.deadline
         tier = _core.Tier.MEMORY if config.tree_tier == "memory" else _core.Tier.DISK
-        self._core.set_files(*patience)
+        self._core.set_files(*deadlines)
         self._core.set_tree(
-            config.tree_degree, config.tree_largest, tier, config.tree_ttl, *patience
+            config.tree_degree, config.tree_largest, tier, config.tree_ttl, *deadlines
         )
 
     def tick(self, now: float) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MOST_NODES = 250
 _NET_ADMIN, _SYS_ADMIN = 12, 21  # bits of CapEff
 _FILE = "networks.json"
-_PATIENCE = 10.0
+_UP_WITHIN = 10.0
 
 
 def why_not() -> str:
@@ -173,12 +173,12 @@ class Networks(msgspec.Struct, frozen=True):
 
     def _wait_for_cables(self, *nodes: int) -> None:
         """Wait until all that was plugged in carries packets: the kernel takes its time."""
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + _UP_WITHIN
         down = [(self.name, ""), *(("lan", self._namespace(node)) for node in nodes)]
         while down := [one for one in down if not bridges.forwards(*one)]:
             if time.monotonic() > end:
                 raise DeadlineMissed(
-                    f"the networks were not up after {_PATIENCE:g} s; is the host overloaded?"
+                    f"the networks were not up after {_UP_WITHIN:g} s; is the host overloaded?"
                 )
 
     def _add_rule(self, source: int, target: int, what: str) -> None:

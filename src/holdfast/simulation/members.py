@@ -25,7 +25,7 @@ from .network import Network, NetworkCall
 #: Of simulated members, in seconds: times are in periods.
 PERIOD = 1.0
 #: For exchanges of whole views, in seconds.
-PATIENCE = 3.0
+SYNC_DEADLINE = 3.0
 
 _TICK = MemberTickEvent()
 
@@ -138,7 +138,9 @@ class SimulatedMember:
 
     def _sync(self, sync: SyncInstruction) -> None:
         message = ViewMessage(self.swim.view.changes())
-        self._network.request(self.process, sync.target.address, message, PATIENCE, self._synced)
+        self._network.request(
+            self.process, sync.target.address, message, SYNC_DEADLINE, self._synced
+        )
 
     def _exchange(self, call: NetworkCall) -> None:
         self.step(ExchangedEvent(call.message.entries))
