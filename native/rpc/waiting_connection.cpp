@@ -290,10 +290,10 @@ void WaitingConnection::cancel(Slot& slot) {
 // ---- a pending call --------------------------------------------------------------------------
 
 PendingCall::PendingCall(std::shared_ptr<WaitingConnection> connection, std::shared_ptr<Slot> slot)
-    : connection_(std::move(connection)), slot_(std::move(slot)), generation_(forks) {}
+    : connection_(std::move(connection)), slot_(std::move(slot)), forks_(forks) {}
 
 bool PendingCall::inherited() const {
-    return generation_ != forks;
+    return forks_ != forks;
 }
 
 PendingCall::~PendingCall() {

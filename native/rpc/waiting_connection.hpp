@@ -112,7 +112,7 @@ class PendingCall {
 
     std::shared_ptr<WaitingConnection> connection_;
     std::shared_ptr<Slot> slot_;
-    std::uint64_t generation_;
+    std::uint64_t forks_;  // when it was made
 };
 
 }  // namespace holdfast
