@@ -28,7 +28,7 @@ struct OperationCounters {
         pulled_bytes{0}, missing{0};
 };
 
-// An object that is to be had from another agent.
+// An object that another agent has.
 struct Pull {
     std::string key, from;  // an address
     Tier tier = Tier::Memory;
@@ -67,7 +67,7 @@ class Operations {
     Outcome put(Request& request);
     Answer put_inline(const PutMessage& message, Body& body);
     Answer put_streamed(const PutMessage& message, Body& body);
-    // Lets the next owner, if there is one, reserve room for so many bytes.
+    // Lets the next owner, if there is one, reserve room for that many bytes.
     Result<std::optional<Exchange>> ask_next(const PutMessage& message, std::uint64_t size,
                                              const Body& body);
     // All bytes are here, and have been sent to the next owner: it commits before we do.

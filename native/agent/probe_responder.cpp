@@ -24,7 +24,7 @@ Outcome ProbeResponder::handle(const Request& request) {
     return Blocking{lane::kRelay, [this, message = std::move(*message)](Body& body) -> Answer {
                         ProbeMessage direct = message;
                         direct.target.clear();
-                        // Whoever asked us must hear our answer before its own deadline ends.
+                        // The member that asked must hear our answer before its own deadline ends.
                         auto exchange = peers_.ask(
                             message.target,
                             {.op = Op::Probe, .meta = direct.encode(), .to_the_dead = true},

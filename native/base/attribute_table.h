@@ -4,7 +4,7 @@
 // what the kernel says of it (device, inode, size, time of its last write), never by a descriptor's
 // number. Copies never change, so another file that was given the same inode later does not match.
 //
-// An entry with an odd sequence is being written; whoever reads one compares its sequence before
+// An entry with an odd sequence is being written; a reader compares its sequence before
 // and after. An agent that starts again goes on with the file that it finds.
 //
 // The magic is written when the whole file has its place on the file system. Before that a map of
@@ -25,7 +25,7 @@
 
 #define HF_TABLE_MAGIC UINT64_C(0x3262617446444c48)  // "HLDFtab2"
 #define HF_TABLE_SETS 2048u
-#define HF_TABLE_WAYS 8u    // a copy has its entry in one of so many places
+#define HF_TABLE_WAYS 8u    // a copy has its entry in one of this many places
 #define HF_TABLE_PATH 904u  // so that an entry has 1 KiB
 #define HF_TABLE_ROOTS 64u
 

@@ -13,7 +13,7 @@
 namespace holdfast {
 namespace {
 
-constexpr int kLines = 10;  // of a kind, in so many seconds
+constexpr int kLines = 10;  // of a kind, in this many seconds
 constexpr std::time_t kSeconds = 60;
 constexpr std::size_t kMostKinds = 100;
 

@@ -56,7 +56,7 @@ void open(fuse_req_t request, fuse_ino_t number, fuse_file_info* info) {
     if (!fd) return reply(request, -1);
     auto opened = std::make_unique<File>(std::move(fd), std::move(path));
     info->fh = reinterpret_cast<std::uint64_t>(opened.get());
-    // Whoever gave up waiting sends no release.
+    // A caller that gave up waiting sends no release.
     if (fuse_reply_open(request, info) == 0) opened.release();
 }
 

@@ -4,8 +4,8 @@
 // usage: countfs DIRECTORY OPEN_DELAY OPERATION_DELAY BANDWIDTH MOUNT_POINT...
 //
 // Shows the directory at each mount point; seconds, bytes per second (0: no limit). Standard input
-// is a stream socket of whoever started it. Requests and answers on it are a length (32 bits) and
-// fields that end with a zero each:
+// is a stream socket of the process that started it. Requests and answers on it are a length (32
+// bits) and fields that end with a zero each:
 //
 //     (start)                          -> "" or a complaint
 //     counts                           -> for each path: mount, path, one field per event

@@ -22,7 +22,7 @@ class Line {
         Clock::time_point end;
         {
             std::lock_guard lock(mutex_);
-            // A little of the past may be made up for, or whoever sleeps too long loses time.
+            // A little of the past may be made up for, or one that sleeps too long loses time.
             free_ = std::max(free_, Clock::now() - kGrace);
             free_ += std::chrono::duration_cast<Clock::duration>(takes);
             end = free_;

@@ -23,7 +23,7 @@ class Catalog {
         BootTime looked;                // when the shared file system was
         std::uint32_t listing_crc = 0;  // of a directory's listing
     };
-    // Nothing if the path is not known, or was learnt before all had to be looked at again.
+    // Nothing if the path is not known, or was learnt before all had to be revalidated.
     std::optional<Known> find(const std::string& path) const;
 
     // Ask for the epoch before looking at a file: what was seen before a refresh that came
@@ -36,13 +36,13 @@ class Catalog {
     void watch(std::function<void()> watch);
     // Nothing of what was seen so far is learnt any more.
     void advance();
-    // The same, and what symbolic links lead to may not be used before it was looked at again.
+    // The same, and what symbolic links lead to may not be used before it is revalidated.
     void distrust_links();
     // Forgets a path and all below it; gives how many.
     std::size_t refresh(const std::string& prefix);
     // Forgets one path, not what is below it.
     void forget(const std::string& path);
-    // Nothing that is known may be used before it was looked at again: this node was away.
+    // Nothing that is known may be used before it is revalidated: this node was away.
     void distrust();
 
   private:

@@ -71,7 +71,7 @@ Outcome FileOpener::handle(const Request& request) {
             return pass(order, Passed{copy->attributes, std::move(copy->file)});
         };
         // Those on the disk are not held up by what is fetched. What was good when it was asked for
-        // is good enough, also if all is to be looked at again from now on.
+        // is good enough, also if all is to be revalidated from now on.
         if (look || copy->object->tier == Tier::Disk)
             return Blocking{look ? lane::kFetch : lane::kDisk,
                             [serve, look, path = order->path](Body&) -> Answer {
@@ -212,7 +212,7 @@ Result<Passed> FileOpener::local(const FileOrder& order, Duration deadline, Fetc
 
 Result<Passed> FileOpener::when_whole(FileCopy copy, Duration deadline) {
     if (!copy.growing) return Passed{copy.attributes, std::move(copy.file)};
-    // Whoever waits for us must hear us before its own deadline ends; the fill goes on.
+    // Those who wait for us must hear us before their deadline ends; the fill goes on.
     if (Status status = wait_until_whole(*copy.growing, deadline * 3 / 4); !status.ok())
         return status;
     // Kept or not, it is whole, and nobody writes to it any more.
@@ -298,7 +298,7 @@ Result<Passed> FileOpener::find(const FileOrder& order, Duration deadline, Fetch
         return not_cached(order.path, "was changed and has not been refreshed since");
     PlacementPtr placement = placement_.get();
     if (!placement) return not_cached(order.path, "has no owners that this agent knows of yet");
-    // Whoever waits for us must hear us before its own deadline ends.
+    // Those who wait for us must hear us before their deadline ends.
     TimePoint end = Clock::now() + deadline * 3 / 4;
 
     // A second copy of ours spares the way to the first owner, but is not worth a fill.

@@ -1,7 +1,7 @@
 // Files for the programs of this node, by descriptor: of the copy that this node holds, or of a
 // single-use file into which another node's copy was fetched.
 //
-// Owners are asked as owner_walk.hpp says. One that fails is left alone for a while (trust.hpp) and
+// Owners are asked as owner_walk.hpp says. One that fails is avoided for a while (trust.hpp) and
 // reported to Python as doubted; the request that met the failure goes on at once. NotCached: the
 // shared file system is the better place to read it from.
 //

@@ -114,7 +114,7 @@ Outcome Files::warm(const Request& request) {
     if (!order.ok()) return Answer(order.take_status());
     if (auto copy = cached(*order)) return with_attributes(copy->attributes);
     return Blocking{lane::kWarm, [this, order = *order](Body& body) -> Answer {
-                        auto copy = fetch(order, body.deadline(), Young::LeftAlone);
+                        auto copy = fetch(order, body.deadline(), Young::PassedOver);
                         if (!copy.ok()) return counted(copy.take_status());
                         if (copy->growing)
                             if (Status status = wait_until_whole(*copy->growing, body.deadline());
@@ -136,7 +136,7 @@ Answer Files::fetch_and_serve(const FileOrder& order, Duration deadline) {
     if (!copy.ok()) return counted(copy.take_status());
     if (!copy->growing || !is_in_parts(order, copy->attributes.size))
         return serve(order, std::move(*copy));
-    // Whoever waits for us must hear us before its own deadline ends.
+    // Those who wait for us must hear us before their own deadline ends.
     auto piece = part(order, *copy, deadline * 3 / 4);
     if (!piece.ok()) return counted(piece.take_status());
     Answer answer = with_attributes(copy->attributes);
@@ -410,7 +410,7 @@ Result<FileCopy> Files::fetch_once(const FileOrder& order, Duration deadline, Yo
     bool keep = settled(order, attributes);
     // Each part of one that is not kept would have it read once more.
     bool in_parts = is_in_parts(order, attributes.size);
-    if (!keep && (young == Young::LeftAlone || in_parts))
+    if (!keep && (young == Young::PassedOver || in_parts))
         return Status(Code::NotCached, order.path + " changed a moment ago");
     auto kept = [this, path = order.path, attributes, epoch] {
         catalog_.learn(path, attributes, epoch);

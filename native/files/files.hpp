@@ -37,8 +37,8 @@ struct FilePiece {
     std::uint32_t crc = 0;
 };
 
-// Files that changed a moment ago: read although they are not kept, or left alone.
-enum class Young { Read, LeftAlone };
+// Files that changed a moment ago: read although they are not kept, or passed over.
+enum class Young { Read, PassedOver };
 
 class Files {
   public:
@@ -72,7 +72,7 @@ class Files {
     Catalog& catalog() { return catalog_; }
     // What is known of what trees bring: files and directories.
     Catalog& tree_catalog() { return tree_catalog_; }
-    // Everything is looked at again before it is next served: this node was away.
+    // Everything is revalidated before it is next served: this node was away.
     void distrust();
     // This node hears what others say. If it is not said again within that time, by the clock that
     // also counts sleep, it was away.

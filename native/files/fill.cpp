@@ -52,7 +52,7 @@ Result<std::uint32_t> Fill::wait_for(const Range& range, Duration deadline) {
 
 Status Fill::open(Store& store, const FillOrder& source) {
     std::uint64_t size = source.place.attributes.size;
-    // Whoever gets nothing from us opens the original: nobody opens it in vain before that.
+    // Who gets nothing from us opens the original: nobody opens it in vain before that.
     if (Status full = store.room_for_file(source.tier, size); !full.ok()) return full;
     auto input = open_place(source.place);
     if (!input.ok()) return input.take_status();
@@ -161,7 +161,7 @@ Status wait_until_whole(Growing& growing, Duration deadline) {
     return {};
 }
 
-// A fill on its way. One that the pool drops ends too, or whoever reads along would wait for ever.
+// A fill on its way. One that the pool drops ends too, or its readers would wait for ever.
 // Its flight ends first: nobody joins a fill that has failed.
 class Fills::Run {
   public:

@@ -140,7 +140,7 @@ Result<Head::SourcePtr> Head::open_source(const TreeOrder& order) {
     BootTime looked = BootClock::now();
     auto place = files_.current(as_file(order, ~std::uint64_t{0}));
     if (!place.ok()) return place.take_status();
-    // Without room for its parts, whoever asks opens it: that is once, not twice.
+    // Without room for its parts, the node that asks opens it: that is once, not twice.
     if (Status full = store_.room_for_file(tier_, std::min(place->attributes.size, kPartBytes));
         !full.ok())
         return files_.left_to_source(full);

@@ -21,7 +21,7 @@ class Head {
   public:
     Head(Store& store, Files& files) : store_(store), files_(files) {}
 
-    // Larger files are read in parts only; what was seen longer ago than `ttl` is looked at again.
+    // Larger files are read in parts only; what was seen longer ago than `ttl` is revalidated.
     void set(Tier tier, std::uint64_t largest, Duration ttl) {
         tier_ = tier;
         largest_ = largest;

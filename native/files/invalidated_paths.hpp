@@ -7,7 +7,7 @@
 // A file may have several names, by links. So a path is invalidated together with the inode that it
 // had, if it had one; other names of that inode are out as long as the path is. The notice of a
 // directory or a symbolic link says that it is one: what other names lead through it is to be
-// looked at again, and is found to be out by the names on its way.
+// revalidated, and is found to be out by the names on its way.
 //
 // Rule 9 keeps notices for ever, and programs may change any number of paths. So a notice is
 // forgotten when another one says as much of its path and of all below it:

@@ -16,7 +16,7 @@ constexpr std::size_t kFetch = kMaxCopies + 3;  // files for our programs; wait 
 constexpr std::size_t kWarm = kMaxCopies + 4;   // waits for fills to end
 constexpr std::size_t kInvalidate = kMaxCopies + 5;  // changes of our programs; wait for kDisk
 // A request of a broadcast runs in lane kTree + its hops left. It waits only for requests with
-// fewer, and without any for the shared file system: no circle, even where views disagree.
+// fewer, and without any for the shared file system: no cycle, even where views disagree.
 constexpr std::size_t kTree = kMaxCopies + 6;
 constexpr std::size_t kBehindFiles = kTree + TreeOrder::kMostHops + 1;
 

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::uint32_t kFormat = 1;
 
-// Mode 0 if it went, or may not be looked at: whoever wants it asks the shared file system.
+// Mode 0 if it went, or may not be looked at: who wants it asks the shared file system.
 Entry look_at(int directory, const char* name) {
     Entry entry{name, {}, {}};
     struct stat info{};

@@ -28,7 +28,7 @@ struct Listing {
     static Result<Listing> decode(std::string_view document);
 };
 
-// A document of so many bytes, from its file: a disk that fails is an error, as it would not be
+// A document of `size` bytes, from its file: a disk that fails is an error, as it would not be
 // with a map of it.
 Result<Listing> read_listing(int file, std::size_t size);
 

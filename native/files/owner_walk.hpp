@@ -36,7 +36,7 @@ class OwnerWalk {
     bool stands_in() const { return at_ > 0; }
 
     bool aborts() const { return policy_ == OnFailure::Abort && !failed_.empty(); }
-    // Why, for whoever reads it; and the node of the last that failed.
+    // Why, for a reader; and the node of the last that failed.
     std::string reason() const;
     const std::string& last() const { return failed_; }
     const Placement& placement() const { return *placement_; }

@@ -2,10 +2,10 @@
 // carries it to every member, also to those whom nobody could tell: who learns of one that it does
 // not know believes nothing of what it knew.
 //
-// A refresh reaches the nodes one after the other; whoever has heard of it must not learn anew from
-// one who has not what it has just forgotten. So what is asked of others names the refreshes of the
-// last minute, and whoever does not know one of them looks at everything again, too.
-// Thread-safe; a short lock, no I/O.
+// A refresh reaches the nodes one after the other; one that has heard of it must not learn anew
+// from one that has not what it has just forgotten. So what is asked of others names the refreshes
+// of the last minute, and who does not know one of them revalidates everything, too. Thread-safe; a
+// short lock, no I/O.
 #pragma once
 
 #include <chrono>

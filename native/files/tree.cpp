@@ -11,7 +11,7 @@
 namespace holdfast {
 namespace {
 
-// Whoever waits for us must hear us before its own deadline ends.
+// Those who wait for us must hear us before their deadline ends.
 Duration less_margin(Duration deadline) {
     return deadline - std::min<Duration>(deadline / 4, std::chrono::milliseconds(100));
 }

@@ -40,7 +40,7 @@ struct TreeSettings {
     std::uint32_t degree = 8;
     std::uint64_t largest = 32 << 20;  // larger files come in parts
     Tier tier = Tier::Memory;
-    Duration ttl = Duration::max();  // what was seen longer ago is looked at again
+    Duration ttl = Duration::max();  // what was seen longer ago is revalidated
     TrustSettings trust = {};
 };
 

@@ -1,6 +1,6 @@
 // Whom to ask for files, and how long to wait: what agents and programs remember of answers.
 //
-// A connection that fails counts at once: the member is left alone for a while. A missed deadline
+// A connection that fails counts at once: the member is avoided for a while. A missed deadline
 // is a strike, and `strikes` consecutive ones do the same. Afterwards it is asked again, and one
 // more failure is enough. Not thread-safe; pure, the clock is an argument.
 #pragma once
@@ -14,8 +14,8 @@
 namespace holdfast {
 
 struct TrustSettings {
-    std::uint32_t strikes = 3;  // missed deadlines in a row after which a member is left alone
-    Duration avoid = std::chrono::seconds(5);                 // for so long
+    std::uint32_t strikes = 3;  // missed deadlines in a row after which a member is avoided
+    Duration avoid = std::chrono::seconds(5);                 // how long
     Duration file_deadline = std::chrono::milliseconds(500);  // least wait for the first byte
     Duration deadline = std::chrono::seconds(2);              // and the longest
 };
@@ -29,7 +29,7 @@ class Trust {
     explicit Trust(const TrustSettings& settings) : settings_(settings) {}
     void set(const TrustSettings& settings) { settings_ = settings; }
 
-    // Whether to ask a member now; if not, it failed and is left alone.
+    // Whether to ask a member now; if not, it failed and is avoided.
     bool trusts(std::uint64_t member, TimePoint now) const;
     // How long its first byte may take: four times the slowest seen, within the settings.
     Duration deadline(std::uint64_t member) const;

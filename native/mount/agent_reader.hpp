@@ -1,7 +1,7 @@
 // The agent of this node, as the mount asks it. Who gets no answer reads the shared file system.
 //
 // Thread-safe. fetch() blocks: for one deadline if the agent is gone or silent, after which it is
-// left alone for a while (base/backoff.h); longer while the agent lives and only the answer takes
+// avoided for a while (base/backoff.h); longer while the agent lives and only the answer takes
 // its time.
 #pragma once
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint64_t kListingRoom = 64 << 20;
 // The kernel holds what was read; descriptors are for what it has still to read, and for versions
-// that are open and no longer to be had elsewhere.
+// that are open and that no other place has any more.
 constexpr std::uint64_t kMostOpened = 1024;
 // A copy that the agent keeps no longer takes memory for as long as we hold it. This is enough for
 // 128 programs that each read a large file of their own. One that comes whole weighs no more than a

@@ -65,7 +65,7 @@ class Mount {
 
     // A file turned out not to be what its listing says: its name is looked at by itself from now.
     void doubt(const Node& node);
-    // Everything at and below a path is looked at again, also by the kernel. Blocks until done.
+    // Everything at and below a path is revalidated, also by the kernel. Blocks until done.
     void refresh(const std::string& path);
     // Lets go of descriptors and listings that nobody needs, now and then; never returns.
     void sweep();

@@ -40,7 +40,7 @@ struct Settings {
     Duration deadline = std::chrono::seconds(2);
     FileOrder order;  // of files, without root and path; of its settled_ns also for trees
     std::uint64_t parts_above = 32 << 20;  // larger files of broadcast roots are read in parts
-    Duration ttl{};                        // what is known is looked at again after this; 0: never
+    Duration ttl{};                        // what is known is revalidated after this; 0: never
 
     // The innermost root at or above a path; null if it lies below none.
     const Root* root_of(const std::string& path) const;

@@ -15,7 +15,7 @@ namespace holdfast {
 struct SlotTable {
     std::string prefix;
     std::vector<std::vector<std::uint64_t>> slots;  // numbers of members, all different in each
-    std::size_t may_leave_out = 0;  // so many owners a put or a drop may name as left out
+    std::size_t may_leave_out = 0;                  // how many owners a put or a drop may leave out
 
     bool has(std::string_view key) const { return key.starts_with(prefix); }
     // Of the slot of `key`, in order.

@@ -27,7 +27,7 @@ static bool is_link(int directory, const char* path) {
 
 // A descriptor of a copy; -1: the C library shall open it.
 static int from_cache(int directory, const char* path, int flags) {
-    // A file without a name changes no path; its path is that of a directory, with all below it.
+    // An anonymous file changes no path; its path is that of a directory, with all below it.
     bool nameless = (flags & O_TMPFILE) == O_TMPFILE;
     if (!nameless && ((flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC))))
         hf_changes(directory, path, !(flags & O_NOFOLLOW));

@@ -78,7 +78,7 @@ struct hf_settings {
 };
 extern struct hf_settings hf_settings;
 
-// Whether files are to be had from an agent here and now.
+// Whether an agent serves files here and now.
 bool hf_active(void);
 void hf_switch_off(void);
 
@@ -116,7 +116,7 @@ struct hf_root* hf_root_of(const char* path, size_t root_bytes);
 
 // ---- the agent (agent.c) ----
 
-// A descriptor of a copy; -1: the file is to be had from the shared file system.
+// A descriptor of a copy; -1: the program reads the shared file system.
 int hf_ask_for(const struct hf_place* place, bool close_on_exec);
 // Returns when it is invalidated at all nodes, or they cannot be told.
 void hf_invalidate(const struct hf_place* place);

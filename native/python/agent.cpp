@@ -116,7 +116,7 @@ void bind_agent(nb::module_& module) {
             log_warning({bytes.c_str(), bytes.size()});
         },
         "text"_a, nb::sig("def log_warning(text: str) -> None"),
-        "Write a line to the log, which takes only so many in a second.");
+        "Write a line to the log, which takes a limited number in a second.");
 
     nb::class_<Agent> agent(module, "Agent", "Store and server of one node.");
     agent

@@ -119,7 +119,8 @@ void bind_client(nb::module_& module) {
             "`owners` are the members that the placement gives for as many copies, as if those "
             "`without` owned\nnothing; an agent whose view gives others, or that does not suspect "
             "who is left out, refuses with\nStaleView. With `up_to` they are as many as live, up "
-            "to so many. An agent of this host lets us write\nlarge data to a file of its tier, "
+            "to that number. An agent of this host lets us write\nlarge data to a file of its "
+            "tier, "
             "unless `hand` is false.")
         .def(
             "get",

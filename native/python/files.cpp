@@ -124,7 +124,7 @@ void bind_reading(nb::module_& module, nb::class_<AgentClient>& client) {
     nb::class_<Trust>(module, "Trust",
                       "Which members to ask for files, and how long to wait for each.\n\n"
                       "One whose connection fails, or that is late `strikes` times in a row, is "
-                      "left alone for `avoid` seconds. `now` is the caller's clock.")
+                      "avoided for `avoid` seconds. `now` is the caller's clock.")
         .def(
             "__init__",
             [](Trust* self, std::uint32_t strikes, double avoid, double file_deadline,
@@ -298,7 +298,7 @@ void bind_files(nb::class_<Agent>& agent) {
             [](Agent& self, double seconds) { self.files().hear_for(as_duration(seconds)); },
             "seconds"_a,
             "Copies are used without a look at their originals for that long, also if the host "
-            "sleeps meanwhile; afterwards every file is looked at again.\n\n"
+            "sleeps meanwhile; afterwards every file is revalidated.\n\n"
             "To be said again before that: the agent hears what others say.")
         .def(
             "distrust_files", [](Agent& self) { self.files().distrust(); },
@@ -370,7 +370,7 @@ void bind_files(nb::class_<Agent>& agent) {
             "How to broadcast: children of a node, the largest file that is sent whole, where "
             "copies lie, and for how long they are believed (0: for ever).\n\n"
             "A node above that says nothing for `file_deadline`, and then not even that it lives, "
-            "is left alone for `avoid` seconds.")
+            "is avoided for `avoid` seconds.")
         .def(
             "set_files",
             [](Agent& self, std::uint32_t strikes, double avoid, double file_deadline,
@@ -381,6 +381,6 @@ void bind_files(nb::class_<Agent>& agent) {
             "strikes"_a, "avoid"_a, "file_deadline"_a, "deadline"_a,
             "How to fetch files of others for programs of this node.\n\n"
             "A member whose connection fails, or that misses its deadline `strikes` times in a "
-            "row, is left alone for `avoid` seconds. The deadline is four times the slowest answer "
+            "row, is avoided for `avoid` seconds. The deadline is four times the slowest answer "
             "that it gave, between `file_deadline` and `deadline`.");
 }

@@ -104,7 +104,7 @@ void bind_object_index(nb::module_& module) {
                 return indexed(self.raise_copies(object.object, copies, least));
             },
             "object"_a, "copies"_a, "least"_a,
-            "The object with so many copies or more; None if it is no longer here.")
+            "The object, with at least `copies` wanted; None if it is no longer here.")
         .def(
             "find",
             [](const ObjectIndex& self, const nb::bytes& key) {

@@ -103,7 +103,7 @@ void bind_placement(nb::module_& module) {
 
     nb::class_<SlotTable>(module, "SlotTable",
                           "Who owns the keys that begin with `prefix`: each slot has the numbers "
-                          "of its members, in\norder. A put may name so many owners as left out "
+                          "of its members, in\norder. A put may leave out `may_leave_out` owners "
                           "that failed.")
         .def(
             "__init__",
@@ -116,7 +116,7 @@ void bind_placement(nb::module_& module) {
 
     nb::class_<SharedPlacement>(
         module, "Placement",
-        "Where objects belong in one view, for whoever is part of it. "
+        "Where objects belong in one view, for its members. "
         "Immutable.\n\n"
         "numbers[i] is the member on ring.nodes[i], addresses[i] is where it "
         "lives and racks[i]\nits rack; without racks all share one. `with_lost` "

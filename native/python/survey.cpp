@@ -76,7 +76,7 @@ void bind_survey(nb::module_& module, nb::class_<Agent>& agent) {
                     self.store().raise_copies(object, copies, least);
             },
             "key"_a, "size"_a, "crc"_a, "copies"_a, "least"_a = 0,
-            "Want so many copies of exactly that object, or more, if it is here.")
+            "Want at least `copies` of exactly that object, if it is here.")
         .def(
             "has_room",
             [](Agent& self, Tier tier, std::uint64_t size) {

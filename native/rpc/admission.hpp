@@ -1,4 +1,4 @@
-// Who is let in, so that whoever can merely reach the port keeps nobody else out. Strangers,
+// Who is let in, so that one who can merely reach the port keeps nobody else out. Strangers,
 // connections over TCP that have proved nothing yet, have few places, and the oldest makes room for
 // the next. Unix sockets and TCP each leave an eighth of all places to the other.
 //

@@ -141,7 +141,7 @@ class ConnectionPool {
     Result<PendingCall> wait(const std::string& address, const std::string& meta, Duration within,
                              Duration silence);
 
-    // Who lives. Whoever did before and does not any more is dead: what was asked of it ends as
+    // Who lives. One that did before and does not any more is dead: what was asked of it ends as
     // Unavailable, however long its sockets stay open, and so does what is asked of it from now on.
     void set_live(const std::vector<std::string>& addresses);
 

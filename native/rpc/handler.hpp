@@ -77,16 +77,16 @@ struct Answer {
 struct Blocking {
     std::size_t lane;
     std::function<Answer(Body&)> run;
-    // Whoever asks is about to ask again: the thread waits for that for a moment, which spares a
+    // The client is about to ask again: the thread waits for that for a moment, which spares a
     // change of threads. For requests without a body.
     bool lingers = false;
 };
 
 // An answer that comes later, of a request with Op::Wait; no thread waits for it.
 struct Parked {
-    // From any thread, once; it never blocks. Whoever has gone meanwhile is not told.
+    // From any thread, once; it never blocks. A client that has gone meanwhile is not told.
     using Reply = std::function<void(Result<std::string>)>;
-    // Called when whoever asked has gone or asks no more; never after the reply was given.
+    // Called when the client has gone or asks no more; never after the reply was given.
     using Cancel = std::function<void()>;
     // Called at once, on the network thread: must not block.
     std::function<Result<Cancel>(Reply)> start;

@@ -1,8 +1,8 @@
 // The server: listeners, a few network threads and a pool for what blocks.
 //
 // start(), listen() and stop() are for one thread. Memory is bounded whatever clients push: a
-// connection holds one head of a request, or so many parked ones and unread answers, and bodies are
-// read by the threads of the pool only.
+// connection holds one head of a request, or a limited number of parked ones and unread answers,
+// and bodies are read by the threads of the pool only.
 #pragma once
 
 #include <deque>

@@ -22,7 +22,7 @@ struct PutMessage {
     // Owners that failed the sender; the next ones of their slot stand in the list instead.
     std::vector<std::uint64_t> without = {};
     ObjectHeader header = {};
-    // Not 0: so many copies are wanted as soon as there are nodes for them; one will do.
+    // Not 0: this many copies are wanted as soon as there are nodes for them; one will do.
     std::uint16_t up_to = 0;
     std::uint16_t copies() const {
         return up_to != 0 ? up_to : static_cast<std::uint16_t>(owners.size());
@@ -56,7 +56,7 @@ struct GetMessage {
     std::string key;
     std::uint64_t offset = 0;
     std::uint64_t length = kToTheEnd;
-    std::uint64_t wanted = 0;  // the member that is asked; 0: whoever lives there
+    std::uint64_t wanted = 0;  // the member that is asked; 0: whichever lives there
     std::string encode() const;
     static Result<GetMessage> decode(const std::string& meta);
 };
@@ -100,7 +100,7 @@ struct WaitMessage {
 // A sign of life is asked for, and news of members are told (in a form that only Python reads).
 struct ProbeMessage {
     std::uint64_t sender = 0;
-    std::uint64_t wanted = 0;  // the member that is meant; 0: whoever lives there
+    std::uint64_t wanted = 0;  // the member that is meant; 0: whichever lives there
     std::uint64_t identity = 0;
     std::string target;  // empty: the receiver; else the address that it shall ask for us
     std::string news;

@@ -17,7 +17,7 @@ enum class Topic : char {
     Tombstone = 't',  // a key that was dropped
     Watermark = 'w',  // versions that were dropped (store/watermarks.hpp)
     Path = 'p',       // a path that left the cache, or returned (files/invalidated_paths.hpp)
-    Refresh = 'r',    // what is known of files is to be looked at again (files/refreshes.hpp)
+    Refresh = 'r',    // what is known of files is to be revalidated (files/refreshes.hpp)
 };
 
 struct Notice {

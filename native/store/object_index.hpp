@@ -95,14 +95,14 @@ class ObjectIndex {
         std::uint32_t bucket = 0;
         std::vector<ObjectPtr> gone = {};  // left the index; the caller takes them
     };
-    // Looks at so many objects or notices more, or a few; true once it is through.
+    // Looks at about `most` objects or notices more; true once it is through.
     bool sweep(Sweep& sweep, std::size_t most);
 
     // ---- rule 8: what co-owners compare (survey.hpp says more, also of ghosts) ---------------
 
     // Where objects belong from now on, and who we are; 0 is nobody.
     void place(PlacementPtr placement, std::uint64_t self);
-    // After a change of placement everything is counted anew. Looks at so many objects more; true
+    // After a change of placement everything is counted anew. Looks at `most` objects more; true
     // once all are counted, which what follows relies on.
     bool count(std::size_t most);
     // For each co-owner: how many objects we both own and hold here, and their digest.
@@ -112,7 +112,7 @@ class ObjectIndex {
     std::array<std::uint64_t, Survey::kBuckets> buckets_with(std::uint64_t peer) const;
     std::vector<Held> strays(std::size_t most, const std::string& after) const;
 
-    // Adds to a list what it wants of the next so many objects; true once it is complete. Needs no
+    // Adds to a list what it wants of the next `most` objects; true once it is complete. Needs no
     // count.
     bool fill(HeldList& list, std::size_t most) const;
     // A key that is not here is held through that object, until either leaves or comes: it counts

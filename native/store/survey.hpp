@@ -5,8 +5,8 @@
 // do not send it to and fro; until it is stored again, dropped, or the placement changes, or until
 // somebody who never had it asks us for it in vain.
 //
-// A key may also be held *through* another object, from which its bytes can be had with the help of
-// other nodes. It counts as if it lay here, under every placement, until that object leaves.
+// A key may also be held *through* another object, from which, with other nodes, its bytes can be
+// reconstructed. It counts as if it lay here, under every placement, until that object leaves.
 //
 // It follows what comes and goes, so asking costs nothing. After a change of placement everything
 // is counted anew, in the order of keys and a page at a time: what comes or goes behind the count

@@ -28,22 +28,22 @@ class TierDirectory {
         std::string name;
         std::uint64_t number;  // never given twice
     };
-    // A file for so many bytes, under a name of its own, mode 0400: a descriptor passed out cannot
+    // A file for `size` bytes, under a name of its own, mode 0400: a descriptor passed out cannot
     // be reopened to write.
     Result<NewFile> create(std::uint64_t size);
     struct Nameless {
         Fd writing, reading;  // two ways to one file
     };
     Result<Nameless> make_nameless();
-    // Before its first byte is written: so many will come.
+    // Before its first byte is written: its size will be this.
     void announce(const Fd& file, std::uint64_t size) const;
     // Gives it its final name.
     Status publish(const std::string& temporary, const std::string& name);
     Result<Fd> open(const std::string& name) const;
     void remove(const std::string& name) const;
-    // Whether so many bytes more are no more than may lie here, nor than the file system has left.
-    // Files that were removed count as long as somebody has them open, but those alone that lie in
-    // a tmpfs of our own: of another nobody can tell whose they are.
+    // Whether `bytes` more neither exceed `most`, which may lie here, nor what the file system has
+    // left. Files that were removed count as long as somebody has them open, but those alone that
+    // lie in a tmpfs of our own: of another nobody can tell whose they are.
     bool has_room(std::uint64_t bytes, std::uint64_t most) const;
 
     const std::string& path() const { return path_; }

@@ -80,7 +80,10 @@ class MergeInstruction(msgspec.Struct, frozen=True):
 
 
 class RestoreInstruction(msgspec.Struct, frozen=True):
-    """Bring an object back that `source` knows of; ends as `RestoredEvent` or `RequestFailedEvent`."""
+    """Bring an object back that `source` knows of.
+
+    It ends as a `RestoredEvent` or a `RequestFailedEvent`.
+    """
 
     ticket: int
     held: ObjectSummary

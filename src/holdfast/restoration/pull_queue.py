@@ -11,10 +11,10 @@ import msgspec
 from .holdings import ObjectSummary
 
 #: So many copies are fetched at the same time, as long as they are small: those are bound by round
-#: trips. One large one at a time keeps a node busy, and leaves some of it to whoever reads.
+#: trips. One large one at a time keeps a node busy, and leaves some of it to readers.
 _PARALLEL = 8
 _SMALL = 1 << 20  # bytes, of all that are under way
-#: What could not be fetched from anybody is left alone for so many seconds: where a store is full
+#: What could not be fetched from anybody is avoided for this many seconds: where a store is full
 #: the same copies would otherwise be begun over and over.
 _REST = 5.0
 
