@@ -42,7 +42,7 @@ def test_a_small_run_has_every_row(tmp_path: Path) -> None:
     storm = "3 agents, 2 processes each, import numpy, 0.1 ms per operation"
     assert found[f"{storm}: opens of the file opened most"] == 1
     assert found["the same: listings of the directory listed most"] == 1
-    assert found["the same: files that the storage opened"] > 50
+    assert found["the same: files that the shared file system opened"] > 50
     plots.draw(report, tmp_path)
     assert (tmp_path / "mount-round-trips.png").read_bytes().startswith(b"\x89PNG")
 

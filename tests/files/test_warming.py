@@ -94,7 +94,7 @@ def test_the_commands(
     kind = "local" if served == job.node else "remote"
     assert after[served] == before[served] | {kind: before[served][kind] + 1}
     shown = command(cluster, "status").stdout
-    for column in ("files", "bytes", "local", "remote", "from storage", "failures"):
+    for column in ("files", "bytes", "local", "remote", "from shared", "file system", "failures"):
         assert column in shown
 
     wrong = command(cluster, "warm", str(storage.at / "missing"))

@@ -174,7 +174,7 @@ def _broadcast(report: SessionStatus) -> Group:
     """Two tables: one is too wide for a terminal."""
     asked, passed = Table(title="broadcast: asked of a node"), Table(title="broadcast: passed on")
     columns = {
-        asked: ("hits", "files", "listings", "parts", "joined", "from storage"),
+        asked: ("hits", "files", "listings", "parts", "joined", "from shared\nfile system"),
         passed: ("from above", "to below", "depth", "per hop", "failures"),
     }
     for table, names in columns.items():
@@ -203,7 +203,7 @@ def _broadcast(report: SessionStatus) -> Group:
 def _files(report: SessionStatus) -> Table:
     table = Table(title="files")
     table.add_column("node", no_wrap=True)
-    for column in ("files", "bytes", "local", "remote", "from storage", "failures"):
+    for column in ("files", "bytes", "local", "remote", "from shared\nfile system", "failures"):
         table.add_column(column, justify="right", no_wrap=True)
     for node in report.nodes:
         held = node.files
@@ -216,7 +216,7 @@ def _mounts(report: StatusReport) -> Table:
     table = Table(title="mounts of this host")
     for column in ("node", "at", "state", "roots"):
         table.add_column(column, overflow="fold")
-    for column in ("listings", "files", "from storage"):
+    for column in ("listings", "files", "from shared\nfile system"):
         table.add_column(column, justify="right", no_wrap=True)
     for one in report.mounts:
         count = one.counters.get

@@ -42,7 +42,7 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def reached(self) -> tuple[int, int]:
-        """What grows unless the storage hangs, when files are still left out, one by one."""
+        """What grows unless the shared file system hangs, also while files are left out."""
         return self.found, self.fetched
 
 

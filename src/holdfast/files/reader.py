@@ -61,7 +61,7 @@ class FileReader:
             try:
                 return self._try(member, ask, walk.stands_in, deadline)
             except (NotCached, Damaged):
-                break  # Damaged: its copy was bad, or the storage failed it
+                break  # Damaged: its copy was bad, or the shared file system failed it
             except StaleView:
                 if stale:
                     break

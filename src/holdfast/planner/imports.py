@@ -1,7 +1,7 @@
-"""How long a job takes to load its program: every process asks the storage, or a tree does.
+"""How long a job takes to load its program: from the shared file system, or down a tree.
 
-Without broadcast the storage serves the same small files to every process; with it one node reads
-each file once and passes it down a tree (Copper). Docs: models/import.md.
+Without broadcast the shared file system serves the same small files to every process; with it one
+node reads each file once and passes it down a tree (Copper). Docs: models/import.md.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ class Import:
 
 
 def direct(job: Import, nodes: int) -> float:
-    """Seconds until all processes have loaded everything from the storage.
+    """Seconds until all processes have loaded everything from the shared file system.
 
-    One process at a time waits for each answer; all together wait for the storage's operations
-    and, once per node (the page cache keeps them), for the bytes.
+    One process at a time waits for each answer; all together wait for the operations of the
+    shared file system and, once per node (the page cache keeps them), for the bytes.
     """
     _check(nodes)
     alone = job.requests * job.latency
@@ -104,7 +104,7 @@ def pays_from(job: Import, most: int = 2**20) -> int | None:
 
 
 def calibrated(job: Import, nodes: int, seconds: float) -> Import:
-    """Return `job` with the storage's operations such that `nodes` load directly in `seconds`."""
+    """Return `job` with as many operations per second as let `nodes` load directly in `seconds`."""
     _check(nodes)
     transfer = nodes * (job.size + job.large) / job.storage_rate
     left = seconds - job.start - transfer
@@ -112,8 +112,8 @@ def calibrated(job: Import, nodes: int, seconds: float) -> Import:
     if not left > alone:
         raise BadInput(
             f"{seconds:g} s on {nodes} nodes is no longer than the import takes alone "
-            f"({job.start + transfer + alone:.3g} s); the storage was not the limit, measure "
-            f"with more nodes"
+            f"({job.start + transfer + alone:.3g} s); the shared file system was not the limit, "
+            f"measure with more nodes"
         )
     rate = nodes * job.processes * job.requests / left
     return replace(job, storage_operations=rate)

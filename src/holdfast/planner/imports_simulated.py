@@ -1,8 +1,8 @@
 """An import storm on the trees that a broadcast uses: each file goes up and down its own tree.
 
 Every node's processes want the same files in the same order, each after the one before. A request
-climbs until it meets the file or another request for it; the head reads the storage; answers come
-down hop by hop, and a node sends to one child at a time, whatever file it is of.
+climbs until it meets the file or another request for it; the head reads the shared file system;
+answers come down hop by hop, and a node sends to one child at a time, whatever file it is of.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _SOON = 60.0
 
 class _Cost(msgspec.Struct, frozen=True):
     seconds: float  # that the epoch took longer than others
-    opens: int  # of the storage, in that epoch and two later ones
+    opens: int  # of the shared file system, in that epoch and two later ones
     lost: int  # files that the victim owned
     fullest: float  # bytes on the fullest node, of an even share
 
@@ -50,8 +50,15 @@ def _failures() -> list[Figure]:
         at_most(
             f"five deaths in a row on {_MANY} agents, the worst", max(row), 0.5, "s longer", ""
         ),
-        exactly("opens of the storage after the kill, recache", killed.opens, killed.lost, "opens"),
-        exactly("opens of the storage after the kill, 2 copies", copied.opens, 0, "opens"),
+        exactly(
+            "opens of the shared file system after the kill, recache",
+            killed.opens,
+            killed.lost,
+            "opens",
+        ),
+        exactly(
+            "opens of the shared file system after the kill, 2 copies", copied.opens, 0, "opens"
+        ),
         at_most("bytes on the fullest node", killed.fullest, 1.6, "x an even share", ""),
         at_most("the same with 2 copies", copied.fullest, 1.6, "x an even share", ""),
     ]

@@ -17,8 +17,8 @@ from .stage import mounted as mounts
 
 _NODES = (64, 256, 1024, 2048, 4096, 8300, 10_000)
 _FROM, _TO = 64, 8300
-#: What the head asks of the storage for each file: it opens, looks and reads. Names come in
-#: listings. With more, the storage's share would hide what the tree takes.
+#: What the head asks of the shared file system for each file: it opens, looks and reads. Names come
+#: in listings. With more, the shared file system's part would hide what the tree takes.
 _OPERATIONS = 3.0
 _DEGREE = 8
 

@@ -37,7 +37,7 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     trips: int = 25
     agents: int = 16
     processes: int = 12  # on each agent's node, in the storm
-    operation: str = "2 ms"  # of the storage, one at a time, in the storm
+    operation: str = "2 ms"  # of the shared file system, one at a time, in the storm
     imported: tuple[str, ...] = ("numpy", "pandas")
     heavy: str = "torch"
     drops_caches: bool = True

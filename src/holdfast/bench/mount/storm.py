@@ -23,7 +23,7 @@ _TIMEOUT = 1800.0
 
 
 class Storm(msgspec.Struct, frozen=True):
-    """What a storm took, and what the storage saw of it."""
+    """What a storm took, and what the shared file system saw of it."""
 
     seconds: float
     asked: Counts
@@ -47,8 +47,9 @@ def run(sizes: Sizes) -> ReportPart:
             at_most("the same: listings of the directory listed most", many.listings, 1,
                     "listings", ""),
             at_most("the same: time", many.seconds / one.seconds, 1.5, "x its time", alone),
-            shown("the same: files that the storage opened", many.files, "files"),
-            shown("the same: operations of the storage", operations(many.asked), "operations",
+            shown("the same: files that the shared file system opened", many.files, "files"),
+            shown("the same: operations of the shared file system",
+                  operations(many.asked), "operations",
                   f"1 agent: {operations(one.asked)}"),
         ]
     )  # fmt: skip
@@ -69,7 +70,7 @@ def _storm(sizes: Sizes, agents: int, processes: int) -> Storm:
 
 
 def watched(storage: CountingFS, commands: Sequence[Sequence[str]]) -> Storm:
-    """Run commands at once, all of which must succeed, and see what they cost the storage."""
+    """Run commands at once, all of which must succeed, and see what the storage had to do."""
     storage.reset()
     start = perf_counter()
     together(commands)
@@ -103,5 +104,5 @@ def together(commands: Sequence[Sequence[str]]) -> None:
 
 
 def operations(asked: Counts) -> int:
-    """Return how many requests the storage served."""
+    """Return how many requests the shared file system served."""
     return asked.opens + asked.reads + asked.lookups + asked.getattrs + asked.listings

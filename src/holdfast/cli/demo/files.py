@@ -143,7 +143,7 @@ def _draw(figure: Figure, found: Found) -> None:
     numbers = range(1, EPOCHS + 1)
     for index, (name, each) in enumerate(found.items()):
         later = sum(epoch.opens for epoch in each[1:])
-        label = f"{name}: {later} opens of the storage after the first epoch"
+        label = f"{name}: {later} opens of the shared file system after the first epoch"
         on.plot(numbers, [epoch.seconds for epoch in each], label=label, **plots.style(index))
     on.axvline(FATAL, color="0.8", linewidth=6, zorder=0)
     on.set_xticks(numbers)

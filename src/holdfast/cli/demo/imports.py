@@ -42,7 +42,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def run(plot: Path | None = None) -> None:
-    """Run the demo; raises if the storage opened a file twice for the mounts."""
+    """Run the demo; raises if the shared file system opened a file twice for the mounts."""
     console = Console()
     rows = []
     with tempfile.TemporaryDirectory(prefix="hf") as directory:
@@ -110,7 +110,7 @@ def _table(rows: list[Row]) -> Table:
             f"system that serves one request in {OPERATION}"
         )
     )
-    for column in ("nodes", "processes", "from the storage", "requests", "with Holdfast",
+    for column in ("nodes", "processes", "from the shared file system", "requests", "with Holdfast",
                    "requests", "opens of a file, at most"):  # fmt: skip
         table.add_column(column, justify="right")
     for row in rows:
@@ -158,7 +158,7 @@ def _draw(figure: Figure, rows: list[Row]) -> None:
     for on, title, unit in zip(panels, titles, ("seconds", "requests"), strict=True):
         plots.dress(on, title, f"nodes, {PROCESSES} processes on each", unit)
         for index, (label, name) in enumerate(
-            (("from the storage", "direct"), ("with Holdfast", "holdfast"))
+            (("from the shared file system", "direct"), ("with Holdfast", "holdfast"))
         ):
             storms = [getattr(row, name) for row in rows]
             values = [

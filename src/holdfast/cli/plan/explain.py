@@ -65,12 +65,14 @@ Source: Lee et al., FT-Cache, sections IV and V, figures 5 and 6(a). The default
 percentages (docs/models/training.md): trust the shape, and put in your own numbers."""
 
 IMPORT = """\
-Every process makes F x o calls (files x calls per file). From the storage, with n nodes of P:
+Every process makes F x o calls (files x calls per file). From the shared file system, with n nodes
+of P:
   start + max(F o latency, n P F o / calls per second) + n bytes / storage rate.
 With broadcast one node reads and a tree of degree d passes each file on:
   start + F o latency + F depth hop + d bytes / network (+ n large / storage rate),
 depth = hops from the head to the furthest node. A second import finds everything on its node.
---measured NODES:TIME sets the storage's calls per second from what you saw without broadcast.
+--measured NODES:TIME sets the shared file system's calls per second from what you saw without
+broadcast.
 Source: Lewis et al., Copper, figures 1, 4 and 5. Checked in docs/models/import.md."""
 
 FAILURES = """\

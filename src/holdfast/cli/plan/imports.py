@@ -43,7 +43,10 @@ def imports(
         typer.Option(help="Calls per file: stat, open, read, misses.", rich_help_panel=_PROGRAM),
     ] = 20,
     latency: Annotated[
-        str, typer.Option(help="Latency of one call to an idle storage.", rich_help_panel=_MACHINE)
+        str,
+        typer.Option(
+            help="Latency of one call to an idle shared file system.", rich_help_panel=_MACHINE
+        ),
     ] = "4ms",
     storage_operations: Annotated[
         float, typer.Option(help="Calls per second that it serves.", rich_help_panel=_MACHINE)
@@ -65,7 +68,8 @@ def imports(
         str | None,
         typer.Option(
             "--measured",
-            help="Measured without broadcast, 512:603s; sets the storage's calls per second.",
+            help="Measured without broadcast, 512:603s; sets the shared file system's calls per "
+            "second.",
         ),
     ] = None,
     as_json: AsJson = False,

@@ -39,7 +39,7 @@ def answer(job: Import, nodes: list[int], measured: tuple[int, float] | None) ->
         )
     else:
         advice = (
-            f"Broadcasting does not pay: up to {last['nodes']} nodes the storage serves "
+            f"Broadcasting does not pay: up to {last['nodes']} nodes the shared file system serves "
             f"the program in {format_time(last['direct_s'])}, and a tree would take "
             f"{format_time(last['broadcast_s'])}."
         )
@@ -57,8 +57,8 @@ def answer(job: Import, nodes: list[int], measured: tuple[int, float] | None) ->
     notes = []
     if measured is not None:
         notes.append(
-            f"{measured[0]} nodes in {format_time(measured[1])} mean that the storage serves "
-            f"{job.storage_operations:.3g} calls per second"
+            f"{measured[0]} nodes in {format_time(measured[1])} mean that the shared file system "
+            f"serves {job.storage_operations:.3g} calls per second"
         )
     return Answer(
         plan="import",
@@ -87,7 +87,7 @@ def draw(
     )
     nodes = [row["nodes"] for row in rows]
     for index, (key, label) in enumerate(
-        (("direct_s", "from the storage"), ("broadcast_s", "broadcast down a tree"),
+        (("direct_s", "from the shared file system"), ("broadcast_s", "broadcast down a tree"),
          ("cached_s", "again, cached on the nodes"))
     ):  # fmt: skip
         on.plot(nodes, [row[key] for row in rows], label=label, **plots.style(index))
