@@ -23,7 +23,7 @@ void send_all(int fd, const char* data, size_t size);
 /* False if the other side closed the connection before the first byte. */
 int receive_all(int fd, char* out, size_t size);
 
-/* A request for so many bytes, and how many one asks for. */
+/* A request for some bytes, and how many one asks for. */
 void ask_for_bytes(char request[REQUEST_BYTES], size_t bytes);
 size_t wanted_bytes(const char request[REQUEST_BYTES]);
 

@@ -22,7 +22,7 @@ namespace holdfast {
 
 class OwnerWalk {
   public:
-    // So many are asked one after the other before the shared file system itself.
+    // How many are asked one after the other before the shared file system itself.
     static constexpr std::size_t kMostAsked = 4;
 
     OwnerWalk(PlacementPtr placement, std::string_view key, OnFailure policy);

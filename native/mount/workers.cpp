@@ -13,7 +13,7 @@ namespace holdfast::mount {
 namespace {
 
 constexpr int kMostThreads = 400;
-// So many may wait for requests; the others end.
+// How many may wait for requests; the others end.
 constexpr int kMostWaiting = 8;
 constexpr auto kUntilRoom = std::chrono::milliseconds(10);
 

@@ -34,7 +34,7 @@ static bool beats(const struct hf_table* all) {
 
 // A program may outlive a session, and find the table of the next one under the same path. Maps
 // stay, since others may be reading them, and what they tell of copies that are still open holds.
-// After so many sessions the program keeps to the last.
+// After this many sessions the program keeps to the last.
 #define MOST_MAPS 16
 struct map {
     const struct hf_table* table;

@@ -71,7 +71,7 @@ void bind_client(nb::module_& module) {
                 auto answer = unlocked([&] { return self.result(); });
                 return as_bytes(value_or_raise(answer));
             },
-            "Wait for the answer, as long as the agent gives signs of life.")
+            "Wait for the answer, as long as the agent sends heartbeats.")
         .def_prop_ro(
             "done", [](PendingCall& self) { return unlocked([&] { return self.done(); }); },
             "Whether `result` has something to tell at once.")
@@ -257,7 +257,7 @@ void bind_client(nb::module_& module) {
             "address"_a, "service"_a, "method"_a, "message"_a, "within"_a = 30.0,
             "deadline"_a = 5.0, nb::keep_alive<0, 1>(),
             "Ask a service that may answer late, and go on meanwhile.\n\n"
-            "The agent has `within` to answer, and must give signs of life: `deadline` is how many "
+            "The agent has `within` to answer, and must send heartbeats: `deadline` is how many "
             "seconds of its silence are borne. All such calls to an agent share a connection.")
         .def(
             "close", [](AgentClient& self) { self.connections().close_idle(); },

@@ -135,7 +135,7 @@ void bind_requests(nb::module_& module, nb::class_<Agent>& agent) {
                                       as_duration(deadline));
             },
             "ticket"_a, "address"_a, "via"_a, "news"_a, "deadline"_a, "member"_a = 0,
-            "Ask the agent at `address` for a sign of life, or the one at `via` to ask it.\n\n"
+            "Probe the agent at `address`, or let the one at `via` probe it.\n\n"
             "With `member` only that one may answer. Ends as an AnsweredEvent or a FailedEvent.")
         .def(
             "ask",

@@ -23,7 +23,7 @@ class Incidents {
   public:
     explicit Incidents(Events& events) : events_(events) {}
 
-    // So many of each kind are told in a second.
+    // How many of each kind are told in a second.
     static constexpr std::uint32_t kMostInSecond = 16;
 
     void note(event::Incident incident);

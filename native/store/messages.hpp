@@ -97,7 +97,7 @@ struct WaitMessage {
     static Result<WaitMessage> decode(const std::string& meta);
 };
 
-// A sign of life is asked for, and news of members are told (in a form that only Python reads).
+// A probe, with news of members (in a form that only Python reads).
 struct ProbeMessage {
     std::uint64_t sender = 0;
     std::uint64_t wanted = 0;  // the member that is meant; 0: whichever lives there

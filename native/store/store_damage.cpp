@@ -16,7 +16,7 @@
 namespace holdfast {
 namespace {
 
-// So many errors in the life of an agent condemn its disk. A sound one gives none: makers promise
+// How many errors in the life of an agent condemn its disk. A sound one gives none: makers promise
 // less than one unreadable sector in 100 TB. A few are more than one bad sector explains. That
 // reads succeed in between says nothing, since they may come from the page cache.
 constexpr int kMostFailures = 3;

@@ -5,7 +5,7 @@
 namespace holdfast {
 namespace {
 
-// So many objects are looked at with the lock held.
+// How many objects are looked at with the lock held.
 constexpr std::size_t kSwept = 1000;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What a node holds, as its co-owners see it (rule 8): which objects it shares with whom, and which
-// are not its own to keep.
+// What anti-entropy compares (rule 8): which objects a node shares with whom, and which are not its
+// own to keep.
 //
 // An object that has a source may be evicted. It then stays counted as a *ghost*, so that co-owners
 // do not send it to and fro; until it is stored again, dropped, or the placement changes, or until

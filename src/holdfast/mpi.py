@@ -112,7 +112,7 @@ def _ulfm_is_off() -> bool:
 def agree(comm: MPI.Intracomm, flags: int, poll: float = 0) -> int:
     """Return the AND of the `flags` of all ranks that live: the same on all of them.
 
-    With `poll`, look only every so many seconds, so as not to keep a core busy.
+    With `poll`, look only once in this many seconds, so as not to keep a core busy.
     """
     # Whether MPI reports a failure beside the answer may differ from rank to rank; the answer
     # does not. Only the non-blocking form hands over both.

@@ -17,7 +17,7 @@ from .shell import Shell
 
 _decode = msgspec.msgpack.decode
 _encode = msgspec.msgpack.encode
-#: Of a log, so many bytes are told.
+#: How many bytes of a log are told.
 _LOG_BYTES = 8 << 20
 #: Counters of the core that may also fall: gauges in the words of OpenMetrics.
 _GAUGES = {"connections", "notice_bytes", "notices", "tree_depth"}

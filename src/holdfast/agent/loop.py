@@ -44,7 +44,7 @@ def serve(
     offered: Offered,
     key_spaces: Sequence[KeySpace],
 ) -> bool:
-    """Take part until told to stop, also by `wake`, or until whoever started us is gone (True)."""
+    """Take part until told to stop, also by `wake`, or until its lifeline ends (True)."""
     stopping = False
 
     def stop() -> None:

@@ -70,7 +70,7 @@ def run(offered: Offered, key_spaces: Sequence[KeySpace] = ()) -> None:
 
 
 def _refuse(orders: Orders, error: Exception) -> NoReturn:
-    """Say why no agent runs; whoever started us may be far from our log."""
+    """Say why no agent runs; who started us may be far from our log."""
     reason = str(error) if isinstance(error, HoldfastError) else repr(error)
     with contextlib.suppress(BrokenPipeError):  # nobody wants to know any more
         _say(Ready(orders.node or node.own_name(), error=reason, kind=type(error).__name__))

@@ -28,7 +28,7 @@ from .services import Services
 from .shell import Shell
 
 _REPLY = msgspec.msgpack.Decoder(Reply)
-#: Errors of a pull whose object is not to be had any more.
+#: Errors of a pull whose object no member has any more.
 _GONE = ("NotFound", "Dropped")
 
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ..errors import DeadlineMissed, HoldfastError
 
-#: So many deadlines of calls that have ended may stand among those that wait, or as many as wait.
+#: How many deadlines of calls that have ended may stand among those that wait, or as many as wait.
 _MOST_OVER = 64
 
 

@@ -84,7 +84,7 @@ class Shell:
         deadline: float,
         then: Callable[[Probed], None],
     ) -> None:
-        """Ask another agent for a sign of life, perhaps through a third one."""
+        """Probe another agent, perhaps through a third one."""
         helper = via.address if via else ""
         self._begin(
             then,

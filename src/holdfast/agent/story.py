@@ -1,4 +1,4 @@
-"""What an agent remembers of what happened and what it decided, for whoever asks why."""
+"""What an agent remembers of what happened and what it decided, for those who ask why."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from ..client.events import Event, Kind
 
-#: So many of the last events are kept.
+#: How many of the last events are kept.
 MOST = 4096
-#: Of a key, a path or a cause, so many characters.
+#: How many characters of a key, a path or a cause are kept.
 _LONGEST = 300
 
 #: Seconds since the epoch, and by a clock that nobody sets and that goes on while the host sleeps.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _SIZES = (100, 10_000, 300_000)
-#: So many objects are kept, so that a long drill does not fill the tiers.
+#: How many objects are kept, so that a long drill does not fill the tiers.
 _KEEP = 16
 _AGAIN_AFTER = 0.05
 #: Between rounds of requests: what is dropped is remembered as long as the session lives.

@@ -24,7 +24,7 @@ from .output import AsJson, Session, Set, configure, print_json, print_json_line
 
 #: Between two looks with --watch, in seconds.
 _EVERY = 1.0
-#: So many nodes are named in a line.
+#: How many nodes are named in a line.
 _NAMED = 20
 
 

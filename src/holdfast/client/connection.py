@@ -24,7 +24,7 @@ from .routing import Routing
 
 #: A member that fails us is reported within this time or not at all, in seconds.
 _DOUBT_WITHIN = 0.2
-#: An error waits so long for its story, in seconds, and carries so many lines of it.
+#: An error waits so long for its story, in seconds, and carries this many lines of it.
 _STORY_WITHIN = 1.0
 _STORY_LINES = 10
 
@@ -32,7 +32,7 @@ _STORY_LINES = 10
 class Connection:
     """Connections of one client, and where to turn with a key. Safe for threads.
 
-    `key_spaces` are those of the agents, for whoever asks for other keys than those of files.
+    `key_spaces` are those of the agents, for those who ask for other keys than those of files.
     """
 
     def __init__(

@@ -12,7 +12,7 @@ from ..restoration.restorer import RestoreStatus
 from .contacts import Contacts, at_once
 from .messages import AgentStatus, FileStatus
 
-#: So many keys that were set aside are named.
+#: How many keys that were set aside are named.
 _NAMED = 20
 
 

@@ -30,7 +30,7 @@ class Files:
     """The files below one root. All methods may be used from several threads at once.
 
     A file belongs to a node by the hash ring. That node reads it from the shared file system once
-    and keeps it; whoever wants it reads it from there. Whatever no agent can give is read from the
+    and keeps it; the others read it from there. Whatever no agent can give is read from the
     shared file system itself, so a program sees what it would see without Holdfast.
     """
 

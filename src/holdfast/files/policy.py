@@ -1,4 +1,4 @@
-"""How files are cached, as a program asks for it: checked once, and told to whoever orders them."""
+"""How files are cached, as a program asks for it: checked once, and passed on with every order."""
 
 from __future__ import annotations
 

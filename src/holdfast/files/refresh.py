@@ -1,4 +1,4 @@
-"""Telling all nodes that files may have changed."""
+"""Invalidation of cached files: telling all nodes that they may have changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from . import paths
 
 #: A mount that has not looked again by then is stuck; it is not waited for.
 MOUNTS_WITHIN = 1.0
-#: So many nodes try to tell one that did not answer, one after the other.
+#: How many nodes try to tell one that did not answer, one after the other.
 _MESSENGERS = 2
 
 

@@ -1,4 +1,4 @@
-"""Filling the cache ahead of the first epoch: all files, many at a time."""
+"""Prefetch: filling the cache ahead of the first epoch, all files, many at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 #: Between two reports of progress, in seconds.
 _REPORT_EVERY = 0.1
-#: So many files are under way for each thread, so that none waits for the list.
+#: How many files are under way for each thread, so that none waits for the list.
 _AHEAD = 4
 
 

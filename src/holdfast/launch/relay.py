@@ -25,7 +25,7 @@ _LARGEST = 1 << 16
 
 
 class Relay:
-    """The process, and its two devices; it ends with whoever started it."""
+    """The process, and its two devices; it ends with the process that started it."""
 
     def __init__(self, first: str, second: str, seconds: float) -> None:
         code = "from holdfast.launch.relay import main; main()"

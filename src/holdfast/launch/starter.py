@@ -101,7 +101,7 @@ class Starter:
         self.process.stdout.close()
 
     def discard(self, gently: float = 0) -> None:
-        """End the process, by force after so many seconds, and remove what its agent left here."""
+        """End the process, by force after `gently` seconds, and remove what its agent left here."""
         if gently:
             self.process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -209,7 +209,7 @@ def _line(orders: Orders) -> bytes:
 
 @contextlib.contextmanager
 def _stdin(orders: Orders) -> Iterator[int]:
-    """Give orders as a file without a name, which no slow reader keeps us waiting for."""
+    """Give orders as an anonymous file, which no slow reader keeps us waiting for."""
     if orders.lifeline:
         yield subprocess.PIPE
         return

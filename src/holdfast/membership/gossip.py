@@ -1,4 +1,4 @@
-"""News on its way: what is still to be told to others, and how often it was told already."""
+"""Gossip: news that is still to be told to others, and how often it was told already."""
 
 from __future__ import annotations
 

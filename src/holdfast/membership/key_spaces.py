@@ -18,7 +18,7 @@ class KeySpace(Protocol):
     prefix: bytes
     #: How many seconds after a change of view nothing is restored that its owners lack.
     restore_after: float
-    #: So many owners of an object a put or a drop may leave out, if their receivers suspect them,
+    #: How many owners of an object a put or a drop may leave out, if their receivers suspect them,
     #: too; the next ones of the slot take their place.
     may_leave_out: int
 

@@ -17,8 +17,8 @@ class ProbeRota:
     """The other live members of a view.
 
     A round visits everybody once, in strides of a random length from a random beginning: a shuffled
-    list without the list, which ten thousand simulated members could not afford. Whoever died is
-    skipped; the list is made anew when most of it is dead.
+    list without the list, which ten thousand simulated members could not afford. A member that died
+    is skipped; the list is made anew when most of it is dead.
     """
 
     def __init__(self, own: int, view: View) -> None:

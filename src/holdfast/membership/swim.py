@@ -6,7 +6,7 @@ it does not refute that in time. Whatever changes travels with the probes and th
 
 What differs from the paper (Das, Gupta, Motivala, DSN 2002):
 
-- Suspects are told so, by whoever raised the suspicion and by whoever talks to them, and answer at
+- Suspects are told so, by those who raised the suspicion and those who talk to them, and answer at
   once. Only a member itself takes a suspicion back, or its death.
 - A whole view is exchanged where views differ though nothing is on its way: gossip that was lost in
   a cut is not told again. What an exchange says of deaths is taken as suspicion: two halves of a
@@ -42,7 +42,7 @@ from .view import Entry, Member, State, View
 
 HELPERS = 3
 EXTRA_GOSSIPS = 2
-#: Who leaves tells so many.
+#: How many members one that leaves tells.
 FAREWELLS = 5
 
 # In periods:
@@ -52,13 +52,13 @@ HELPED_DEADLINE = 1.5
 OLDEST_LOOP = 10
 #: Between ticks; after more we were stopped, and what was asked before says nothing.
 LONGEST_SLEEP = 3
-#: Who met no view like its own for so many times the length of a suspicion exchanges views though
+#: Who met no view like its own for this many times the length of a suspicion exchanges views though
 #: there is news.
 SYNC_ANYWAY = 10
 
 #: How likely a member is to knock at a dead one in a period ...
 KNOCK = 0.2
-#: ... and in large clusters less, so that a dead member hears of no more than so many in a period.
+#: ... and in large clusters less, so that a dead member hears of no more than these in a period.
 KNOCKS_HEARD = 2
 
 

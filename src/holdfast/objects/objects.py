@@ -42,7 +42,7 @@ MAX_KEY = 4096
 MAX_COPIES = 16
 MAX_HEADER = 1024
 _LAST_VERSION = 2**64 - 1
-#: So many owners are asked for the story of an object that an error is about.
+#: How many owners are asked for the story of an object that an error is about.
 _TOLD_BY = 2
 
 

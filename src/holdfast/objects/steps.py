@@ -1,6 +1,6 @@
 """What a client does to find, put and drop objects: generators without I/O.
 
-Each yields a step, is sent what came of it, or has the error thrown into it. Whoever drives them
+Each yields a step, is sent what came of it, or has the error thrown into it. What drives them
 (`Objects` over sockets, the simulator over a simulated network) carries the steps out.
 """
 
@@ -34,7 +34,7 @@ _PAUSE = 0.05
 #: Of a member that does not answer. Another session may have taken the port of one that died: its
 #: agent refuses our job key.
 FAILURES = (TryAgain, Refused)
-#: So many owners are asked again before an object counts as not found.
+#: How many owners are asked again before an object counts as not found.
 _AGAIN = 2
 
 
@@ -51,7 +51,7 @@ class LookStep(msgspec.Struct, frozen=True):
 class PutStep(msgspec.Struct, frozen=True):
     """Store the object at all members of `chain`; `owners` is the list to be checked by each.
 
-    If `up_to` is not 0 so many copies are wanted as soon as there are nodes for them.
+    If `up_to` is not 0 this many copies are wanted as soon as there are nodes for them.
     """
 
     chain: list[Member]
@@ -60,7 +60,7 @@ class PutStep(msgspec.Struct, frozen=True):
 
 
 class DropStep(msgspec.Struct, frozen=True):
-    """Drop the object at a member, which checks `owners`; so many `copies` were wanted."""
+    """Drop the object at a member, which checks `owners`; `copies` were wanted."""
 
     member: Member
     owners: list[int]

@@ -24,7 +24,7 @@ class Pieces(NamedTuple):
 
 NO_PIECES = Pieces(*(np.empty(0, np.int64) for _ in range(3)))
 
-#: Up to so many ranges, what follows from the number of a range is tabulated: in numpy it is the
+#: Up to this many ranges, what follows from the number of a range is tabulated: in numpy it is the
 #: number of calls that counts. More are computed each time, so that memory does not grow with the
 #: number of ranks.
 TABULATED = 1 << 16

@@ -402,7 +402,7 @@ class Replicas:
         ranks = np.full(len(before), -1, np.int64)
         ranks[group.places] = np.arange(len(group.places))
         newcomers = group.places[list(group.joined)]
-        # Whoever took a dead rank's place has nothing of what that one had.
+        # The rank that took a dead one's place has nothing of what that one had.
         empty = ranks < 0
         empty[newcomers] = True
         gone = np.flatnonzero((before >= 0) & empty)

@@ -1,4 +1,4 @@
-"""Rule 8: co-owners compare digests of what both own, until every pair has found them equal.
+"""Anti-entropy (rule 8): co-owners compare digests of what both own, until all pairs are equal.
 
 Correctness rests on this alone. An object that one of two co-owners lacks makes their digests
 differ, for whatever reason it is missing: a death, a new member, a bad copy, a put cut off. Pairs
@@ -17,12 +17,12 @@ from .messages import Compare, Compared, Exchange, Exchanged, Reply
 from .open_requests import OpenRequests
 from .portions import PortionBounds, first, portions
 
-#: So many pairs are compared at a time after a change of view; later one is begun in a tick.
+#: How many pairs are compared at a time after a change of view; later one is begun in a tick.
 _EAGER = 8
 #: Ticks between comparisons of pairs that are believed to be equal. Only one side may know that
 #: they are not: who was declared dead by mistake, and the other lost all that both had meanwhile.
 _IDLE = 4
-#: About so many objects are listed in one message.
+#: About how many objects are listed in one message.
 _LISTED = 2048
 _NOTHING: Digest = (0, 0)
 

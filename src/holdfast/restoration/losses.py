@@ -1,6 +1,6 @@
 """Which deaths may have cost objects: a node that dies before the copies of another are back.
 
-Whoever knew that an object was there may have died with it, so nobody can tell which are lost. What
+The members that knew of an object may have died with it, so nobody can tell which are lost. What
 every survivor can tell is that deaths overlapped.
 """
 

@@ -22,7 +22,7 @@ from .holdings import Holdings
 from .messages import Reply, Request
 from .restorer import RESTING, Restorer, RestoreStatus
 
-#: Deaths within so many periods count as one event.
+#: Deaths within this many periods count as one event.
 _AT_ONCE = 10
 
 

@@ -4,7 +4,7 @@ A notice says what none may forget: a key, or versions, that were dropped, a pat
 refresh (native/store/notices.hpp). Here it is bytes to be passed on.
 
 News is passed on to random members a few times; a member that hears none compares now and then all
-the same, so that whoever was cut off catches up.
+the same, so that members that were cut off catch up.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .portions import PortionBounds, first, portions
 
 #: Ticks between comparisons without news.
 _IDLE = 4
-#: About so many notices are listed in one message.
+#: About how many notices are listed in one message.
 _LISTED = 2048
 
 

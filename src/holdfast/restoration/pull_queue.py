@@ -10,7 +10,7 @@ import msgspec
 
 from .holdings import ObjectSummary
 
-#: So many copies are fetched at the same time, as long as they are small: those are bound by round
+#: How many copies are fetched at the same time, as long as they are small: those are bound by round
 #: trips. One large one at a time keeps a node busy, and leaves some of it to readers.
 _PARALLEL = 8
 _SMALL = 1 << 20  # bytes, of all that are under way
@@ -120,7 +120,7 @@ class PullQueue:
             self._queue.append(key)
         elif not lack.failed:
             self._forget(key)
-        else:  # the next comparison knows whether it is still to be had
+        else:  # the next comparison knows whether anybody still has it
             self._rest(key, now + _REST)
 
     def _end(self, ticket: int) -> bytes | None:

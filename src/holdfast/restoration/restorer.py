@@ -48,9 +48,9 @@ from .trimmer import Trimmer
 
 #: Ticks of which one is enough while a restorer is not `busy`.
 RESTING = 3
-#: About so many members tell one that joins, or is back, what was dropped meanwhile.
+#: About how many members tell one that joins, or is back, what was dropped meanwhile.
 _GREETERS = 8
-#: So many keys that were set aside are counted and named.
+#: How many keys that were set aside are counted and named.
 _COUNTED = 1000
 _NAMED = 20
 

@@ -14,9 +14,9 @@ from .holdings import Holdings, ObjectSummary
 from .messages import Confirm, Confirmed, Reply
 from .open_requests import OpenRequests
 
-#: So many strays are offered in one round.
+#: How many strays are offered in one round.
 _ROUND = 512
-#: A round counts for so many seconds. One that ends later was held up, perhaps because we were
+#: A round counts for this many seconds. One that ends later was held up, perhaps because we were
 #: stopped, and who confirmed in it may be dead without our having heard of it.
 _FRESH = 5.0
 

@@ -69,7 +69,7 @@ def detach(point: Path, lazily: bool = True) -> None:
 
 
 def unmount(point: Path, lazily: bool = True) -> None:
-    """Unmount as whoever we are; OSError if that failed."""
+    """Unmount with the rights that we have; OSError if that failed."""
     if os.geteuid() == 0:
         detach(point, lazily)
         return

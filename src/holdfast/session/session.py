@@ -127,7 +127,7 @@ def make_private(path: Place) -> None:
 def locked(directory: Place, wait: bool = True) -> Iterator[None]:
     """Hold a directory; without `wait`, BlockingIOError says that somebody else does.
 
-    FileNotFoundError says that it is gone, perhaps since whoever held it has removed it.
+    FileNotFoundError says that it is gone, perhaps since its holder has removed it.
     """
     import fcntl  # noqa: PLC0415 - clients lock nothing
 
@@ -311,7 +311,7 @@ def _read(path: str) -> bytes:
 
 def _replace(path: str, content: bytes) -> None:
     """Write a file as a whole, readable by us only from its first byte on."""
-    # Does not end in .json: whoever lists the directory must not take it for an agent's.
+    # Does not end in .json: a listing of the directory must not take it for an agent's.
     temporary_path = f"{path}.{os.getpid()}"
     try:
         descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

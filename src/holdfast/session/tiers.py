@@ -85,7 +85,7 @@ def sweep(memory_dir: str, disk_dir: str) -> None:
 def _names(parent: str) -> list[str]:
     try:
         return os.listdir(parent)
-    except OSError:  # whoever wants a tier there says so
+    except OSError:  # making a tier there says so
         return []
 
 
@@ -134,7 +134,7 @@ def _locked(directory: str, unlockable: bool = True) -> Iterator[bool]:
             locked = False
         except OSError:
             locked = unlockable
-        # Whoever held it may have removed it, and its name may be another's by now.
+        # Its holder may have removed it, and its name may be another's by now.
         there = os.path.exists(directory) and os.path.samestat(info, os.lstat(directory))
         yield locked and there and info.st_uid == os.getuid()
     finally:

@@ -53,7 +53,7 @@ from .messages import (
 from .network import Network, NetworkCall
 from .store import Store, Writer
 
-#: So many bytes travel in the time of one message.
+#: How many bytes travel in the time of one message.
 _PIECE = 10
 #: How likely an agent is to read all its copies again in a period.
 _SCRUB = 0.1

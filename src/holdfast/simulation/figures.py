@@ -83,7 +83,7 @@ def membership(
     loss: float = 0.01,
     seed: int = 1,
 ) -> MembershipFigures:
-    """Simulate `nodes` members that die at random, `deaths_each` at each of so many moments."""
+    """Simulate `nodes` members that die at random, `deaths_each` at each of `moments`."""
     if periods < _BEFORE + _AFTER + moments or moments < 1:
         raise BadInput(
             f"{moments} moments of death do not fit into {periods} periods; "

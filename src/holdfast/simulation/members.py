@@ -47,7 +47,7 @@ class RelayMessage(msgspec.Struct, frozen=True, gc=False):
 
 
 class ProbeAnswer(msgspec.Struct, frozen=True, gc=False):
-    """Says that whoever was probed lives."""
+    """Says that the member that was probed lives."""
 
     identity: int
     news: list[Entry]

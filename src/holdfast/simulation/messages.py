@@ -34,7 +34,7 @@ class PutMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GetMessage(msgspec.Struct, frozen=True):
-    """Send an object; `wanted` is who is asked, 0 whoever lives there."""
+    """Send an object; `wanted` is who is asked, 0 any member that lives there."""
 
     key: bytes
     wanted: int = 0

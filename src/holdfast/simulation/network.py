@@ -31,7 +31,7 @@ class SimulatedProcess:
 
 
 class NetworkCall:
-    """A request on its way; whoever serves it may answer it, now or later."""
+    """A request on its way; its server may answer it, now or later."""
 
     __slots__ = (
         "_context",

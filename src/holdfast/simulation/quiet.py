@@ -13,7 +13,7 @@ from .history import Record
 _LARGEST = 40
 #: Messages of one member in one period: a probe, its answer, and a little more.
 MESSAGES = 3.0
-#: Over so many periods they are counted ...
+#: Over this many periods they are counted ...
 _COUNTED = 6.0
 #: ... and so many times, as the last news may still be on its way.
 _TIMES = 20

@@ -10,13 +10,13 @@ from .history import Call, Record
 _PAUSE = 2.0
 #: So often they are about a file, where there are any.
 _FILES = 0.4
-#: Objects are versions of so many things.
+#: Objects are versions of this many things.
 _SERIES = 5
 #: No put wants more copies.
 _MOST_COPIES = 4
-#: Of so many keys fewer copies will do for one ...
+#: Of this many keys fewer copies will do for one ...
 _OR_FEWER = 7
-#: ... and of so many one has versions that differ in their headers.
+#: ... and of this many one has versions that differ in their headers.
 _HEADERS = 3
 #: As many copies as there are nodes, in any scenario.
 _EVERYWHERE = 16

@@ -76,7 +76,7 @@ class Lose(msgspec.Struct, frozen=True, tag="lose"):
 
 
 class Delay(msgspec.Struct, frozen=True, tag="delay"):
-    """Every packet to and from a node takes longer, by so many seconds."""
+    """Every packet to and from a node takes longer, by this many seconds."""
 
     node: int
     by: float

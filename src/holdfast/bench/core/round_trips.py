@@ -20,7 +20,7 @@ def run(stage: Stage) -> ReportPart:
         return median_time(lambda: objects.get(stage.keys[SMALL]), TURN_MS)
 
     def view(size: int) -> float:
-        # Unmapping takes longer the larger the object, but not whoever waits for the view.
+        # Unmapping takes longer the larger the object, but not for those who wait for the view.
         key, unmap = stage.keys[size], memoryview.release
         return median_time(lambda: objects.view(key), TURN_MS, after=unmap)
 

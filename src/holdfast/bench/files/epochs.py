@@ -21,7 +21,7 @@ _AGENTS = 4
 _MANY = 8
 _VICTIM = 2
 _BEFORE = 3  # epochs without a failure, for comparison
-#: Second copies are there after so many seconds, or the machine is too busy.
+#: Second copies are there after this many seconds, or the machine is too busy.
 _SOON = 60.0
 
 

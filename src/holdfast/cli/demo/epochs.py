@@ -27,7 +27,7 @@ EPOCHS = 5
 FATAL = 2  # the epoch in which it dies
 FILES, SIZE = 600, 102_400
 OPEN_DELAY = "5 ms"
-#: Second copies are there after so many seconds, or the machine is too busy.
+#: Second copies are there after this many seconds, or the machine is too busy.
 _SOON = 60.0
 
 

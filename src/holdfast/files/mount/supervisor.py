@@ -213,7 +213,7 @@ def main() -> None:
     """Read orders from standard input, mount, say so, and stay in the background."""
     orders = msgspec.json.decode(sys.stdin.buffer.readline(), type=MountOrders)
     if os.fork() != 0:
-        os._exit(0)  # nobody's child any more: whoever started us need not wait for us
+        os._exit(0)  # nobody's child any more: the process that started us need not wait
     os.setsid()
     os.chdir("/")
     supervisor = Supervisor(orders)
@@ -236,7 +236,7 @@ def main() -> None:
 
 
 def _say(line: str) -> bool:
-    """Tell whoever started us; False if nobody is there to hear it, and nobody wants a mount."""
+    """Tell who started us; False if nobody is there to hear it, and nobody wants a mount."""
     heard = True
     try:
         print(line, flush=True)

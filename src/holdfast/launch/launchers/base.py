@@ -26,7 +26,7 @@ class Launcher(Protocol):
     """One way to start agents; made only where `detect` has found something, or by request."""
 
     name: str
-    needs: str  # what must be there, for whoever asks for it elsewhere
+    needs: str  # what must be there, for one who asks for it elsewhere
     here: bool  # whether all agents are on this host
     leads: bool  # or only helps another process that does the same: then there is help()
 
