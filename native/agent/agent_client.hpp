@@ -71,8 +71,8 @@ class AgentClient {
     std::optional<Status> put_by_hand(const std::string& address, const PutMessage& message,
                                       std::string_view data, Duration deadline);
     void watch(const std::string& address, Question& question);
-    // An agent that was stopped, or killed while its file system hangs, keeps its connections open: one
-    // that is silent for long is probed, and nobody waits for it any longer if it does not
+    // An agent that was stopped, or killed while its file system hangs, keeps its connections open:
+    // one that is silent for long is probed, and nobody waits for it any longer if it does not
     // answer.
     Result<Exchange> ask_watched(const std::string& address, Question question, Duration deadline);
     Result<ObjectInfo> ask_info(Op op, const std::string& address, std::string meta,

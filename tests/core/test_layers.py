@@ -104,6 +104,16 @@ def test_importing_holdfast_loads_only_what_it_must() -> None:
     assert loaded == {"holdfast", "msgspec"}
 
 
+def test_what_tests_need_is_imported_when_it_is_used() -> None:
+    code = (
+        "import sys, holdfast.testing as t; before = set(sys.modules); "
+        "print(*sorted(getattr(t, name).__name__ for name in t.__all__)); "
+        "print('holdfast.testing.countfs' in before, 'holdfast.launch.networks' in before)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout == "CountingFS Faults Networks inject\nFalse False\n"
+
+
 def test_no_module_is_long() -> None:
     for path in ROOT.rglob("*.py"):
         assert len(path.read_text().splitlines()) <= 500, path
