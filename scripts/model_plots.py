@@ -155,7 +155,7 @@ def ring_causes(figure: Figure) -> None:
         (("received a file", {}), ("labels joined, as FT-Cache", {"labels": "joined"}),
          ("labels joined, weak hash", {"labels": "joined", "label_hash": "fnv1a"}))
     ):  # fmt: skip
-        seen = [ring.simulate(ring.Setting(1024, v, 524_288, **how), 200, rng) for v in counts]
+        seen = [ring.simulate(ring.RingSetting(1024, v, 524_288, **how), 200, rng) for v in counts]
         on.errorbar(
             counts, [each.receivers.mean() for each in seen],
             yerr=[each.receivers.std() for each in seen], capsize=3, label=name,

@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import holdfast
@@ -91,6 +92,27 @@ def test_native_libraries_link_only_what_lies_below() -> None:
     for name, libraries in linked:
         for other in re.findall(r"hf_(\w+)", libraries):
             assert level[other] < level[name], f"hf_{name} must not link hf_{other}"
+
+
+def test_no_two_classes_share_a_name() -> None:
+    """Of one language, but for those inside others or private to their module."""
+    python = {
+        (node.name, path)
+        for path in ROOT.rglob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    }
+    begins = re.compile(r"^(?:class|struct|enum class) (?:HOLDFAST\w+\(.*?\) )?(\w+)[^;]*\{", re.M)
+    native = {
+        (name, path)
+        for path in (PROJECT / "native").rglob("*.hpp")
+        for name in begins.findall(path.read_text())
+    }
+    for classes in (python, native):
+        assert len(classes) > 150
+        for name, number in Counter(name for name, _ in classes).items():
+            where = sorted(str(path) for other, path in classes if other == name)
+            assert number == 1, f"{name} is in {', '.join(where)}"
 
 
 def test_importing_holdfast_loads_only_what_it_must() -> None:

@@ -8,14 +8,14 @@ import pytest
 from holdfast._core import xxh3_64
 from holdfast.errors import BadInput
 from holdfast.placement.ring import point
-from holdfast.planner.ring import Setting, enough, expected_receivers, memory, simulate
+from holdfast.planner.ring import RingSetting, enough, expected_receivers, memory, simulate
 
 NODES, FILES = 1024, 524_288
 
 
 @cache
 def seen(virtual_nodes: int, trials: int = 60, files: int = FILES, **how: str):
-    setting = Setting(NODES, virtual_nodes, files, **how)
+    setting = RingSetting(NODES, virtual_nodes, files, **how)
     return simulate(setting, trials, np.random.default_rng(6))
 
 
@@ -46,7 +46,7 @@ def test_it_is_the_ring_that_the_services_use() -> None:
                 heir = (heir + 1) % len(owners)
             heirs.add(int(owners[heir]))
         receivers.append(len(heirs))
-    model = simulate(Setting(nodes, virtual_nodes, files), 640, np.random.default_rng(2))
+    model = simulate(RingSetting(nodes, virtual_nodes, files), 640, np.random.default_rng(2))
     error = np.hypot(np.std(receivers) / 8, model.receivers.std() / np.sqrt(640))
     assert abs(np.mean(receivers) - model.receivers.mean()) < 4 * error
 
@@ -68,7 +68,7 @@ def test_cause_files_per_node_sets_the_plateau_but_not_the_3_at_10() -> None:
     assert seen(1000, 1, files=many).receivers.mean() > 500
     assert seen(10, 5, files=many).receivers.mean() == pytest.approx(10, abs=0.2)
     for virtual_nodes in (10**5, 10**7):  # more virtual nodes than files: no more to gain
-        limit = expected_receivers(Setting(NODES, virtual_nodes, FILES))
+        limit = expected_receivers(RingSetting(NODES, virtual_nodes, FILES))
         assert limit == pytest.approx(403, abs=3)
 
 
@@ -109,4 +109,4 @@ def test_the_recommendation_is_the_fewest_that_are_nearly_as_even() -> None:
 )
 def test_impossible_settings_are_refused(arguments, message) -> None:
     with pytest.raises(BadInput, match=message):
-        Setting(*arguments)
+        RingSetting(*arguments)

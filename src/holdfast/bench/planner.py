@@ -9,7 +9,7 @@ import numpy as np
 
 from ..planner.checkpoint import optimum
 from ..planner.checkpoint.system import System
-from ..planner.ring import Setting, simulate
+from ..planner.ring import RingSetting, simulate
 from .figures import Figure, Report, at_most
 
 #: Failure rates of three machines, survived by local copies and not; docs/models/checkpoint.md.
@@ -47,7 +47,7 @@ def run() -> Report:
     def takeovers() -> None:
         rng = np.random.default_rng(0)
         for virtual_nodes in (10, 50, 100, 500, 1000):
-            simulate(Setting(1024, virtual_nodes, 524_288), 500, rng)
+            simulate(RingSetting(1024, virtual_nodes, 524_288), 500, rng)
 
     def slower_of_two(one: System, times: int) -> float:
         return max(

@@ -22,7 +22,7 @@ _RINGS = 5
 
 
 @dataclass(frozen=True)
-class Setting:
+class RingSetting:
     """One experiment: `files` cached on `nodes`, each at `virtual_nodes` places of the ring."""
 
     nodes: int
@@ -69,7 +69,7 @@ class Takeover:
     file lay between; `most` is how many of the lost files the node that received most got.
     """
 
-    setting: Setting
+    setting: RingSetting
     receivers: npt.NDArray[np.int64]
     neighbours: npt.NDArray[np.int64]
     per_receiver: npt.NDArray[np.float64]
@@ -81,7 +81,7 @@ class Takeover:
 class _Ring:
     """Sorted places with their owners, and how many files lie before each."""
 
-    def __init__(self, setting: Setting, rng: np.random.Generator) -> None:
+    def __init__(self, setting: RingSetting, rng: np.random.Generator) -> None:
         self.setting = setting
         if setting.random:
             count = setting.nodes * setting.virtual_nodes
@@ -125,7 +125,7 @@ class _Ring:
         return self.owners[heir], self.files[mine]
 
 
-def simulate(setting: Setting, trials: int, rng: np.random.Generator) -> Takeover:
+def simulate(setting: RingSetting, trials: int, rng: np.random.Generator) -> Takeover:
     """Fail one random node `trials` times."""
     seen: list[tuple[int, int, float, int]] = []
     busiest, idlest = [], []
@@ -154,7 +154,7 @@ def simulate(setting: Setting, trials: int, rng: np.random.Generator) -> Takeove
     )
 
 
-def expected_receivers(setting: Setting) -> float:
+def expected_receivers(setting: RingSetting) -> float:
     """Mean number of nodes that receive a file, for good labels.
 
     A file per arc is 1 : m against none, m being the mean files per arc; arcs with files then
@@ -166,7 +166,7 @@ def expected_receivers(setting: Setting) -> float:
     return float(-others * np.expm1(arcs * np.log1p(-1 / others))) if others > 1 else 1.0
 
 
-def memory(setting: Setting) -> int:
+def memory(setting: RingSetting) -> int:
     """Bytes that a ring of this size takes in every process that holds one."""
     return setting.nodes * setting.virtual_nodes * (8 + 4)  # position and owner
 

@@ -101,7 +101,7 @@ def _slowest(
 
 
 @dataclass(frozen=True)
-class Run:
+class TrainingRun:
     """One training: the seconds of its epochs in order, and of everything else."""
 
     epochs: tuple[float, ...]
@@ -114,7 +114,9 @@ class Run:
         return sum(self.epochs) + self.waiting + self.wasted
 
 
-def train(job: Training, policy: str, failures: list[float], rng: np.random.Generator) -> Run:
+def train(
+    job: Training, policy: str, failures: list[float], rng: np.random.Generator
+) -> TrainingRun:
     """Train once; `failures` are positions in epochs: 1.5 is the middle of the second."""
     if policy not in POLICIES:
         raise BadInput(f"unknown policy {policy!r}; use one of {', '.join(POLICIES)}")
@@ -143,7 +145,7 @@ def train(job: Training, policy: str, failures: list[float], rng: np.random.Gene
             fresh = fresh * (1 - done) + 1 if policy == "recache" else 0
         times.append(time)
         fresh = 0
-    return Run(tuple(times), waiting, wasted)
+    return TrainingRun(tuple(times), waiting, wasted)
 
 
 def _missing(job: Training, policy: str, number: int, lost: float, fresh: float) -> float:
@@ -152,7 +154,7 @@ def _missing(job: Training, policy: str, number: int, lost: float, fresh: float)
     return {"redirect": lost, "recache": fresh}.get(policy, 0.0) / job.nodes
 
 
-def _abort(job: Training, failures: list[float], rng: np.random.Generator) -> Run:
+def _abort(job: Training, failures: list[float], rng: np.random.Generator) -> TrainingRun:
     """Start the whole job again after each failure, with a cold cache and a new node."""
     waiting = wasted = 0.0
     for position in failures:
@@ -162,7 +164,7 @@ def _abort(job: Training, failures: list[float], rng: np.random.Generator) -> Ru
         wasted += part * epoch(job, 1.0 if whole == 0 else 0.0, rng)
         waiting += job.requeue
     times = [epoch(job, 1.0 if number == 0 else 0.0, rng) for number in range(job.epochs)]
-    return Run(tuple(times), waiting, wasted)
+    return TrainingRun(tuple(times), waiting, wasted)
 
 
 def random_failures(count: int, epochs: int, rng: np.random.Generator) -> list[float]:

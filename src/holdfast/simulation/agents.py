@@ -40,6 +40,7 @@ from .messages import (
     DropMessage,
     FoundReply,
     GetMessage,
+    GetViewMessage,
     Gone,
     JoinMessage,
     MemberProbe,
@@ -48,7 +49,6 @@ from .messages import (
     Refusal,
     RestoreMessage,
     VerifyMessage,
-    ViewMessage,
 )
 from .network import Network, NetworkCall
 from .store import Store, Writer
@@ -115,7 +115,7 @@ class Agent(SimulatedMember):
                 VerifyMessage: self._verify,
                 DropMessage: self._drop,
                 DropBelowMessage: self._drop_below,
-                ViewMessage: self._view,
+                GetViewMessage: self._view,
                 JoinMessage: self._join,
                 DoubtMessage: self._doubt,
                 RestoreMessage: self._restore,

@@ -21,12 +21,12 @@ from .messages import (
     DropMessage,
     FoundReply,
     GetMessage,
+    GetViewMessage,
     JoinMessage,
     PutMessage,
     ReadMessage,
     Refusal,
     VerifyMessage,
-    ViewMessage,
 )
 from .network import Network
 
@@ -256,7 +256,7 @@ class Client:
         routing = self.routing
         for member in routing.informants(self._network.now):
             try:
-                entries = yield from self._ask(member.address, ViewMessage())
+                entries = yield from self._ask(member.address, GetViewMessage())
             except TryAgain:
                 routing.avoid(member, self._network.now)
             else:

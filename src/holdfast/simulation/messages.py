@@ -64,7 +64,7 @@ class DropMessage(msgspec.Struct, frozen=True):
     copies: int
 
 
-class ViewMessage(msgspec.Struct, frozen=True):
+class GetViewMessage(msgspec.Struct, frozen=True):
     """Send the view."""
 
 

@@ -45,7 +45,7 @@ class FaultOutcome(msgspec.Struct):
     stage: str = ""
 
 
-class DrillReport(msgspec.Struct):
+class InjectionReport(msgspec.Struct):
     """What came of a plan."""
 
     plan: str
@@ -96,7 +96,7 @@ class Injection:
         fire_within: float,
         settle_within: float = 60.0,
     ) -> None:
-        self.report = DrillReport(str(faults))
+        self.report = InjectionReport(str(faults))
         self._steps = faults.steps
         self._victims = victims
         self._fire_within = fire_within
@@ -111,7 +111,7 @@ class Injection:
         self._start = 0.0
         self._thread = threading.Thread(target=self._run, name="faults")
 
-    def __enter__(self) -> DrillReport:
+    def __enter__(self) -> InjectionReport:
         self._start = time.monotonic()
         self._thread.start()
         self._under_way.wait()
@@ -125,7 +125,7 @@ class Injection:
         if self._error is not None and kind is None:
             raise self._error
 
-    def run(self) -> DrillReport:
+    def run(self) -> InjectionReport:
         """Do the plan with nothing beside it."""
         with self:
             pass

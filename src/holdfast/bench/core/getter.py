@@ -1,7 +1,7 @@
 """One client process of the comparison with Redis.
 
-Reads a `Task` from its standard input and then, line by line, for how many seconds to get that
-object; answers each line with the number of gets per second.
+Reads a `GetterTask` from its standard input and then, line by line, for how many seconds to get
+that object; answers each line with the number of gets per second.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from ..._core import AgentClient
 
 
-class Task(msgspec.Struct, frozen=True):
+class GetterTask(msgspec.Struct, frozen=True):
     """What to get, and where."""
 
     kind: Literal["holdfast", "redis"]
@@ -25,7 +25,7 @@ class Task(msgspec.Struct, frozen=True):
     job_key: str = ""  # hexadecimal
 
 
-def _get_by(task: Task) -> Callable[[], object]:
+def _get_by(task: GetterTask) -> Callable[[], object]:
     if task.kind == "redis":
         from redis import Redis  # noqa: PLC0415 - an optional package
 
@@ -47,7 +47,7 @@ def _rate(get: Callable[[], object], seconds: float) -> float:
 
 def main() -> None:
     """Serve until standard input ends."""
-    get = _get_by(msgspec.json.decode(sys.stdin.readline(), type=Task))
+    get = _get_by(msgspec.json.decode(sys.stdin.readline(), type=GetterTask))
     print(_rate(get, 0.05), flush=True)  # the warm-up, and the sign that it is ready
     for line in sys.stdin:
         print(_rate(get, float(line)), flush=True)

@@ -21,7 +21,7 @@ from ...placement.ring import Ring
 from ..figures import at_most
 from ..measure import interleave
 from ..programs import server
-from .putter import Task
+from .putter import PutterTask
 from .stage import ReportPart
 
 _PROCESSES, _SIZE = 4, 64 << 20
@@ -34,7 +34,7 @@ def run() -> ReportPart:
         cluster = stack.enter_context(local_cluster(nodes=2, memory="768 MiB", disk="64 MiB"))
         address = stack.enter_context(server(None, "blocking_server", "tcp:127.0.0.1:0", _SIZE))
         node = cluster.nodes[0]
-        task = Task(str(cluster.directory), node.name, address, _SIZE)
+        task = PutterTask(str(cluster.directory), node.name, address, _SIZE)
         putters = stack.enter_context(_putters(task))
         keys = _Keys(cluster)
 
@@ -106,7 +106,7 @@ class _Putters:
 
 
 @contextmanager
-def _putters(task: Task) -> Iterator[_Putters]:
+def _putters(task: PutterTask) -> Iterator[_Putters]:
     processes = [
         subprocess.Popen(_PUTTER, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(_PROCESSES)

@@ -1,7 +1,7 @@
 """One client process of the comparison of large puts with plain copies.
 
-Reads a `Task` from its standard input and then, line by line, what to do; answers each line when
-that is done.
+Reads a `PutterTask` from its standard input and then, line by line, what to do; answers each line
+when that is done.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...job import Job
 _REQUEST = struct.Struct("<Q56x")
 
 
-class Task(msgspec.Struct, frozen=True):
+class PutterTask(msgspec.Struct, frozen=True):
     """Where to put, and where to receive from."""
 
     directory: str  # of the session
@@ -38,7 +38,7 @@ def _receive(connection: socket.socket, into: memoryview) -> None:
 
 def main() -> None:
     """Serve until standard input ends."""
-    task = msgspec.json.decode(sys.stdin.readline(), type=Task)
+    task = msgspec.json.decode(sys.stdin.readline(), type=PutterTask)
     host, _, port = task.server.removeprefix("tcp:").rpartition(":")
     source = memoryview(os.urandom(task.size))
     target = memoryview(bytearray(task.size))

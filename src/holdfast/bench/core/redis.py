@@ -18,7 +18,7 @@ from ...errors import HoldfastError
 from ..figures import at_least
 from ..measure import interleave
 from ..programs import on_core
-from .getter import Task
+from .getter import GetterTask
 from .stage import MEDIUM, ReportPart, Stage
 
 _CLIENTS = 8
@@ -39,8 +39,8 @@ def run(stage: Stage) -> ReportPart:
     with ExitStack() as stack:
         port = stack.enter_context(_redis(stage.server_core, stage.directory))
         _store(port, key, stage.job.objects.get(key))
-        redis = Task(kind="redis", address=str(port), key=key)
-        ours = Task("holdfast", stage.member.address, key, stage.job_key.hex())
+        redis = GetterTask(kind="redis", address=str(port), key=key)
+        ours = GetterTask("holdfast", stage.member.address, key, stage.job_key.hex())
         theirs_all = stack.enter_context(_getters(stage.client_core, redis))
         ours_all = stack.enter_context(_getters(stage.client_core, ours))
         rates = interleave({"redis": theirs_all.rate, "get": ours_all.rate})
@@ -96,7 +96,7 @@ def _store(port: int, key: str, data: bytes) -> None:
 class _Getters:
     """Processes that get one object over and over when they are told to."""
 
-    def __init__(self, core: int, task: Task) -> None:
+    def __init__(self, core: int, task: GetterTask) -> None:
         with on_core(core):
             self._processes = [
                 subprocess.Popen(
@@ -138,7 +138,7 @@ class _Getters:
 
 
 @contextmanager
-def _getters(core: int, task: Task) -> Iterator[_Getters]:
+def _getters(core: int, task: GetterTask) -> Iterator[_Getters]:
     getters = _Getters(core, task)
     try:
         yield getters

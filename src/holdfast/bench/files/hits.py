@@ -9,7 +9,7 @@ from ...files import Files
 from ..figures import Figure, at_least
 from ..measure import interleave, median_time
 from ..programs import on_core
-from .readers import DISK, MEMORY, TURN_MS, Stage, spread, together, typical
+from .readers import DISK, MEMORY, TURN_MS, ReaderStage, spread, together, typical
 
 _LOCAL = {"4 KB": (4_000, 0.6), "100 KB": (100_000, 0.85), "2.5 MB": (2_500_000, 0.95)}
 _MIDDLES = {"100 KB": (100_000, 0.5, 0.6), "2.5 MB": (2_500_000, 0.3, 0.7)}
@@ -25,7 +25,7 @@ def run() -> list[Figure]:
 def _local() -> list[Figure]:
     """Open, ask about, read and close, each size on the file systems of both tiers."""
     figures = []
-    with Stage(nodes=2) as stage:
+    with ReaderStage(nodes=2) as stage:
         for tier in (DISK, MEMORY):
             paths = {
                 name: [stage.file(tier, 0, size) for _ in range(_FILES)]
@@ -51,7 +51,7 @@ def _remote() -> list[Figure]:
     figures = []
     # The reader has one core and the owner the other, as client and server of the raw requests
     # have; the reader's agent, which prepares pages while it fetches, may use both.
-    with Stage(nodes=2, loose=[0]) as stage:
+    with ReaderStage(nodes=2, loose=[0]) as stage:
         paths = {
             name: [stage.file(MEMORY, 1, size) for size in spread(middle)]
             for name, (middle, _, _) in _MIDDLES.items()
@@ -79,7 +79,7 @@ def _remote() -> list[Figure]:
     return figures
 
 
-def _into(stage: Stage, files: Files, paths: list[Path], most: int) -> float:
+def _into(stage: ReaderStage, files: Files, paths: list[Path], most: int) -> float:
     """Return how many reads into one buffer a second fit the median one."""
     out, turn = bytearray(most), iter(range(1 << 62))
     with on_core(stage.cores[0]):
@@ -91,7 +91,7 @@ def _into(stage: Stage, files: Files, paths: list[Path], most: int) -> float:
 
 def _crowd() -> list[Figure]:
     """Let eight readers read what four nodes own."""
-    with Stage(nodes=_AGENTS) as stage:
+    with ReaderStage(nodes=_AGENTS) as stage:
         paths = [
             stage.file(MEMORY, node, _CROWDED) for _ in range(_FILES) for node in range(_AGENTS)
         ]

@@ -18,7 +18,7 @@ _SHARES = {"1 %": MINE // 100 // BLOCK * BLOCK, "all": MINE}
 _ROUNDS = 7
 
 
-class Files:
+class RankFiles:
     """A file for each rank and one for all, in a directory named after what it lies on."""
 
     def __init__(self, comm: MPI.Intracomm, place: Path) -> None:
@@ -83,7 +83,7 @@ def files(*directories: str) -> dict[str, float]:
         "1 %, Replicas": Contestant(ours.hundredth),
         "all, Replicas": Contestant(ours.everything),
     }
-    kinds = [Files(comm, Path(directory)) for directory in directories]
+    kinds = [RankFiles(comm, Path(directory)) for directory in directories]
     for kind in kinds:
         contestants.update(kind.contestants())
     samples = turns(comm, contestants, _ROUNDS)

@@ -54,7 +54,7 @@ class Epoch(msgspec.Struct):
     read: int = 0  # bytes that readers got and compared
 
 
-class Dataset:
+class DemoDataset:
     """Files of which no two are the same."""
 
     def __init__(self, directory: Path) -> None:
@@ -69,18 +69,18 @@ class Dataset:
 
 
 @contextmanager
-def shown() -> Iterator[tuple[Dataset, CountingFS]]:
+def shown() -> Iterator[tuple[DemoDataset, CountingFS]]:
     """Show a data set on a storage that is slow to open files."""
     with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as directory:
         backing = Path(directory, "backing")
         backing.mkdir()
-        dataset = Dataset(backing)
+        dataset = DemoDataset(backing)
         with CountingFS(backing, Path(directory, "shared"), NODES, OPEN_DELAY) as storage:
             yield dataset, storage
 
 
 def run(
-    way: Way, dataset: Dataset, storage: CountingFS, tell: Callable[[int, int], None]
+    way: Way, dataset: DemoDataset, storage: CountingFS, tell: Callable[[int, int], None]
 ) -> list[Epoch]:
     """Read all epochs; `tell` is told the epoch and how many files were read in it."""
     # A death is to be seen, not a busy machine: only a broken connection makes an owner fail.
@@ -117,7 +117,7 @@ def run(
 
 
 def _read(
-    dataset: Dataset,
+    dataset: DemoDataset,
     readers: dict[int, Files],
     number: int,
     epoch: Epoch,

@@ -30,9 +30,9 @@ def copies(
 ) -> None:
     """Say how likely failures are to take the last copy of something, by number of copies."""
     with numeric():
-        from .copies_answer import Question, answer
+        from .copies_answer import CopiesQuestion, answer
 
-        question = Question(
+        question = CopiesQuestion(
             ranks=parse_count(ranks),
             failures=optional(parse_count, failures),
             copies=sorted(set(listed(parse_count, copies, "counts"))),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class CopiesQuestion:
     """What was asked."""
 
     ranks: int
@@ -39,7 +39,7 @@ class Question:
     seed: int
 
 
-def answer(question: Question) -> Answer:
+def answer(question: CopiesQuestion) -> Answer:
     """Judge each number of copies, and recommend the least that is safe enough."""
     plans = [Copies(question.ranks, count, question.together) for count in question.copies]
     units = plans[0].units

@@ -36,9 +36,9 @@ def ring(
 ) -> None:
     """Say how many virtual nodes spread a lost node's files well enough."""
     with numeric():
-        from .ring_answer import Question, answer
+        from .ring_answer import RingQuestion, answer
 
-        question = Question(
+        question = RingQuestion(
             nodes=parse_count(nodes),
             files=parse_count(files),
             virtual_nodes=sorted(set(listed(parse_count, virtual_nodes, "counts"))),

@@ -11,7 +11,7 @@ import numpy as np
 from ... import plots
 from ..._core import Ring
 from ...errors import BadInput
-from ...planner.ring import Setting, Takeover, enough, expected_receivers, memory, simulate
+from ...planner.ring import RingSetting, Takeover, enough, expected_receivers, memory, simulate
 from ...units import format_size
 from . import explain
 from .show import Answer, table
@@ -29,7 +29,7 @@ _LOOKUPS = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class RingQuestion:
     """What was asked."""
 
     nodes: int
@@ -42,13 +42,13 @@ class Question:
     seed: int
 
 
-def answer(question: Question) -> Answer:
+def answer(question: RingQuestion) -> Answer:
     """Simulate every setting, and recommend one."""
     if question.trials < 2:
         raise BadInput(f"cannot simulate {question.trials} trials; use at least 2, better 500")
     rng = np.random.default_rng(question.seed)
     settings = [
-        Setting(question.nodes, count, question.files, question.labels, question.label_hash)
+        RingSetting(question.nodes, count, question.files, question.labels, question.label_hash)
         for count in question.virtual_nodes
     ]
     results = [simulate(setting, question.trials, rng) for setting in settings]
@@ -116,7 +116,7 @@ def _numbers(result: Takeover, lookup: float) -> dict[str, float]:
     }
 
 
-def _lookup(setting: Setting) -> float:
+def _lookup(setting: RingSetting) -> float:
     """Measure one lookup on this machine, on a real ring of that size."""
     ring = Ring([f"node{number}" for number in range(setting.nodes)], setting.virtual_nodes)
     keys = [f"train/{number:06}".encode() for number in range(_LOOKUPS)]

@@ -78,7 +78,7 @@ def training(
     """Say what lost nodes cost under abort, redirect, recache and two copies."""
     with numeric():
         from ...planner.training import Training
-        from .training_answer import Question, answer
+        from .training_answer import TrainingQuestion, answer
 
         counts = sorted(set(listed(parse_count, nodes, "numbers of nodes")))
         jobs = [
@@ -101,5 +101,5 @@ def training(
             )
             for count in counts
         ]
-        question = Question(jobs, failures, optional(positions, failure_times), runs, seed)
+        question = TrainingQuestion(jobs, failures, optional(positions, failure_times), runs, seed)
         show(answer(question), as_json=as_json, plot=plot, explain=explain)

@@ -26,7 +26,7 @@ _NAMES = {
 
 
 @dataclass(frozen=True)
-class Question:
+class TrainingQuestion:
     """What was asked."""
 
     jobs: list[Training]
@@ -36,7 +36,7 @@ class Question:
     seed: int
 
 
-def answer(question: Question) -> Answer:
+def answer(question: TrainingQuestion) -> Answer:
     """Simulate every number of nodes under every policy."""
     if question.runs < 2:
         raise BadInput(f"cannot average {question.runs} runs; use at least 2, better 20")
@@ -81,7 +81,7 @@ def _more(row: dict[str, Any], policy: str) -> str:
     return f"{abs(share):.0%} {'more' if share >= 0 else 'less'}"
 
 
-def _row(job: Training, question: Question, rng: np.random.Generator) -> dict[str, Any]:
+def _row(job: Training, question: TrainingQuestion, rng: np.random.Generator) -> dict[str, Any]:
     totals, errors = {}, {}
     for policy in POLICIES:
         if question.times is None:

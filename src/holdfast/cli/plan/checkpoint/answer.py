@@ -16,7 +16,7 @@ from .. import explain
 from ..show import Answer
 from .extras import EXTRAS, MODES
 from .plot import draw
-from .question import Question
+from .question import CheckpointQuestion
 from .text import advice, fit_table, input_table, percent, plan_table
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _WORTHLESS = 1e-3
 
 
-def answer(question: Question) -> Answer:
+def answer(question: CheckpointQuestion) -> Answer:
     """Work everything out."""
     inputs, notes = question.inputs, list(question.inputs.notes)
     system = inputs.system

@@ -149,9 +149,9 @@ def checkpoint(
     )
     with numeric():
         from .answer import answer
-        from .question import Question
+        from .question import CheckpointQuestion
 
-        question = Question(
+        question = CheckpointQuestion(
             inputs=gather(options),
             interval=optional(parse_time, interval),
             segments=segments,

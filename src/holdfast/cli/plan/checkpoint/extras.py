@@ -13,7 +13,7 @@ from ....planner.checkpoint import by_clock, by_rules
 from ....planner.checkpoint.machine import enough_threads, needed_bandwidth, staging
 from ....planner.checkpoint.system import Outcome
 from ..show import table
-from .question import Question
+from .question import CheckpointQuestion
 from .text import percent, rate
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _Extra = tuple[str, Any, Table | None]
 _Chosen = dict[str, Outcome | None]
 
 
-def _bandwidth(question: Question, chosen: _Chosen) -> _Extra:
+def _bandwidth(question: CheckpointQuestion, chosen: _Chosen) -> _Extra:
     wanted, machine = question.efficiency, question.inputs.machine
     if wanted is None:
         return "needed_bandwidth", None, None
@@ -47,7 +47,7 @@ def _bandwidth(question: Question, chosen: _Chosen) -> _Extra:
     return "needed_bandwidth", numbers, made
 
 
-def _staging(question: Question, chosen: _Chosen) -> _Extra:
+def _staging(question: CheckpointQuestion, chosen: _Chosen) -> _Extra:
     curve, machine = question.staging_curve, question.inputs.machine
     if curve is None:
         return "staging", None, None
@@ -89,7 +89,7 @@ def _staging(question: Question, chosen: _Chosen) -> _Extra:
     return "staging", numbers, made
 
 
-def _threads(question: Question, chosen: _Chosen) -> _Extra:
+def _threads(question: CheckpointQuestion, chosen: _Chosen) -> _Extra:
     if question.thread_curve is None:
         return "threads", None, None
     count, reached = enough_threads(question.thread_curve)
@@ -99,7 +99,7 @@ def _threads(question: Question, chosen: _Chosen) -> _Extra:
     return "threads", {"enough": count, "bytes_per_s": reached}, made
 
 
-def _simulated(question: Question, chosen: _Chosen) -> _Extra:
+def _simulated(question: CheckpointQuestion, chosen: _Chosen) -> _Extra:
     if not question.periods:
         return "simulated", None, None
     if question.periods < 2:
@@ -139,7 +139,7 @@ def _estimate(seen: Estimate) -> dict[str, float]:
     return {"mean": seen.mean, "standard_error": seen.error}
 
 
-EXTRAS: tuple[Callable[[Question, _Chosen], _Extra], ...] = (
+EXTRAS: tuple[Callable[[CheckpointQuestion, _Chosen], _Extra], ...] = (
     _bandwidth,
     _staging,
     _threads,

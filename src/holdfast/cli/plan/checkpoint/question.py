@@ -10,7 +10,7 @@ from .inputs import Inputs
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question:
+class CheckpointQuestion:
     """What was asked: inputs, a schedule to judge instead of the best one, and extras."""
 
     inputs: Inputs
