@@ -6,7 +6,7 @@ Each mount belongs to a node of a session and lies in the session's directory as
     node-0.mount-0.state     where it is mounted, what it shows, who looks after it
     node-0.mount-0.log       what went wrong
 
-A supervisor (supervising.py) looks after the process; it outlives the command that started it.
+A supervisor (supervisor.py) looks after the process; it outlives the command that started it.
 """
 
 from __future__ import annotations
