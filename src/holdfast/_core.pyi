@@ -46,14 +46,14 @@ class Ring:
 class SlotTable:
     """
     Who owns the keys that begin with `prefix`: each slot has the numbers of its members, in
-    order. A put may name so many owners as left out that failed.
+    order. A put may leave out `may_leave_out` owners that failed.
     """
 
     def __init__(self, prefix: bytes, slots: Sequence[Sequence[int]], may_leave_out: int = 0) -> None: ...
 
 class Placement:
     """
-    Where objects belong in one view, for whoever is part of it. Immutable.
+    Where objects belong in one view, for its members. Immutable.
 
     numbers[i] is the member on ring.nodes[i], addresses[i] is where it lives and racks[i]
     its rack; without racks all share one. `with_lost` is the ring with the nodes on it whose
@@ -123,7 +123,7 @@ class PendingCall:
     """
 
     def result(self) -> bytes:
-        """Wait for the answer, as long as the agent gives signs of life."""
+        """Wait for the answer, as long as the agent sends heartbeats."""
 
     @property
     def done(self) -> bool:
@@ -147,7 +147,7 @@ class AgentClient:
 
         `owners` are the members that the placement gives for as many copies, as if those `without` owned
         nothing; an agent whose view gives others, or that does not suspect who is left out, refuses with
-        StaleView. With `up_to` they are as many as live, up to so many. An agent of this host lets us write
+        StaleView. With `up_to` they are as many as live, up to that number. An agent of this host lets us write
         large data to a file of its tier, unless `hand` is false.
         """
 
@@ -197,7 +197,7 @@ class AgentClient:
         """
         Ask a service that may answer late, and go on meanwhile.
 
-        The agent has `within` to answer, and must give signs of life: `deadline` is how many seconds of its silence are borne. All such calls to an agent share a connection.
+        The agent has `within` to answer, and must send heartbeats: `deadline` is how many seconds of its silence are borne. All such calls to an agent share a connection.
         """
 
     def close(self) -> None:
@@ -296,7 +296,7 @@ class Trust:
     """
     Which members to ask for files, and how long to wait for each.
 
-    One whose connection fails, or that is late `strikes` times in a row, is left alone for `avoid` seconds. `now` is the caller's clock.
+    One whose connection fails, or that is late `strikes` times in a row, is avoided for `avoid` seconds. `now` is the caller's clock.
     """
 
     def __init__(self, strikes: int, avoid: float, file_deadline: float, deadline: float) -> None: ...
@@ -367,7 +367,7 @@ def status_codes() -> dict[str, int]:
     """Numbers of the failures on the wire, by the name of their exception."""
 
 def log_warning(text: str) -> None:
-    """Write a line to the log, which takes only so many in a second."""
+    """Write a line to the log, which takes a limited number in a second."""
 
 class Agent:
     """Store and server of one node."""
@@ -429,7 +429,7 @@ class Agent:
 
     def probe(self, ticket: int, address: str, via: str, news: bytes, deadline: float, member: int = 0) -> None:
         """
-        Ask the agent at `address` for a sign of life, or the one at `via` to ask it.
+        Probe the agent at `address`, or let the one at `via` probe it.
 
         With `member` only that one may answer. Ends as an AnsweredEvent or a FailedEvent.
         """
@@ -484,7 +484,7 @@ class Agent:
         """
 
     def raise_copies(self, key: bytes, size: int, crc: int, copies: int, least: int = 0) -> None:
-        """Want so many copies of exactly that object, or more, if it is here."""
+        """Want at least `copies` of exactly that object, if it is here."""
 
     def has_room(self, tier: Tier, size: int) -> bool:
         """Whether an object of that size would find room at this moment."""
@@ -522,7 +522,7 @@ class Agent:
 
     def trust_files(self, seconds: float) -> None:
         """
-        Copies are used without a look at their originals for that long, also if the host sleeps meanwhile; afterwards every file is looked at again.
+        Copies are used without a look at their originals for that long, also if the host sleeps meanwhile; afterwards every file is revalidated.
 
         To be said again before that: the agent hears what others say.
         """
@@ -556,14 +556,14 @@ class Agent:
         """
         How to broadcast: children of a node, the largest file that is sent whole, where copies lie, and for how long they are believed (0: for ever).
 
-        A node above that says nothing for `file_deadline`, and then not even that it lives, is left alone for `avoid` seconds.
+        A node above that says nothing for `file_deadline`, and then not even that it lives, is avoided for `avoid` seconds.
         """
 
     def set_files(self, strikes: int, avoid: float, file_deadline: float, deadline: float) -> None:
         """
         How to fetch files of others for programs of this node.
 
-        A member whose connection fails, or that misses its deadline `strikes` times in a row, is left alone for `avoid` seconds. The deadline is four times the slowest answer that it gave, between `file_deadline` and `deadline`.
+        A member whose connection fails, or that misses its deadline `strikes` times in a row, is avoided for `avoid` seconds. The deadline is four times the slowest answer that it gave, between `file_deadline` and `deadline`.
         """
 
 class AnsweredEvent:
@@ -742,7 +742,9 @@ class ObjectIndex:
         """Give a key back that was reserved."""
 
     def raise_copies(self, object: IndexedObject, copies: int, least: int) -> IndexedObject | None:
-        """The object with so many copies or more; None if it is no longer here."""
+        """
+        The object, with at least `copies` wanted; None if it is no longer here.
+        """
 
     def find(self, key: bytes) -> IndexedObject | None:
         """The object under a key."""
