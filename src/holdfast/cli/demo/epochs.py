@@ -27,6 +27,14 @@ EPOCHS = 5
 FATAL = 2  # the epoch in which it dies
 FILES, SIZE = 600, 102_400
 OPEN_DELAY = "5 ms"
+#: A death is to be seen, not a busy machine: only a broken connection makes an owner fail.
+SETTINGS = {
+    "memory": "512 MiB",
+    "file_tier": "memory",
+    "file_settled": "0 s",
+    "file_deadline": "10 s",
+    "deadline": "10 s",
+}
 #: Second copies are there after this many seconds, or the machine is too busy.
 _SOON = 60.0
 
@@ -57,11 +65,20 @@ class Epoch(msgspec.Struct):
 class DemoDataset:
     """Files of which no two are the same."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self) -> None:
         self._content = random.Random(0).randbytes(SIZE + FILES)
         self.names = [f"{number:04}" for number in range(FILES)]
+
+    def write(self, directory: Path) -> None:
+        """Write all files to a directory."""
         for name in self.names:
             (directory / name).write_bytes(self.content(name))
+
+    def of(self, epoch: int) -> list[str]:
+        """Return the names in the order of an epoch."""
+        names = self.names.copy()
+        random.Random(epoch).shuffle(names)
+        return names
 
     def content(self, name: str) -> bytes:
         """Return what was written."""
@@ -74,7 +91,8 @@ def shown() -> Iterator[tuple[DemoDataset, CountingFS]]:
     with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as directory:
         backing = Path(directory, "backing")
         backing.mkdir()
-        dataset = DemoDataset(backing)
+        dataset = DemoDataset()
+        dataset.write(backing)
         with CountingFS(backing, Path(directory, "shared"), NODES, OPEN_DELAY) as storage:
             yield dataset, storage
 
@@ -83,16 +101,8 @@ def run(
     way: Way, dataset: DemoDataset, storage: CountingFS, tell: Callable[[int, int], None]
 ) -> list[Epoch]:
     """Read all epochs; `tell` is told the epoch and how many files were read in it."""
-    # A death is to be seen, not a busy machine: only a broken connection makes an owner fail.
-    settings = {
-        "memory": "512 MiB",
-        "file_tier": "memory",
-        "file_settled": "0 s",
-        "file_deadline": "10 s",
-        "deadline": "10 s",
-    }
     storage.reset()
-    with local_cluster(NODES, storage=storage, **settings) as cluster, ExitStack() as stack:
+    with local_cluster(NODES, storage=storage, **SETTINGS) as cluster, ExitStack() as stack:
         readers = {
             node: stack.enter_context(cluster.connect(node)).files(
                 storage.at, way.copies, way.on_failure
@@ -128,8 +138,7 @@ def _read(
 
     `fail` is called in the middle, and then the epoch is over: those that live begin it again.
     """
-    names = dataset.names.copy()
-    random.Random(number).shuffle(names)
+    names = dataset.of(number)
     fatal = names[len(names) // 2] if fail else ""
     over = threading.Event()
     done = [0] * len(readers)
