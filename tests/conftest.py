@@ -89,10 +89,14 @@ def _warnings(cluster: holdfast.LocalCluster) -> str:
 def _clusters(
     item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]
 ) -> list[holdfast.LocalCluster]:
-    """Return the clusters of fixtures, which still stand, and those that the test itself made."""
+    """Return the clusters of fixtures, which still stand, and those that the test itself made.
+
+    Also those that other objects hold, such as a shell in which programs run.
+    """
     found = [*getattr(item, "funcargs", {}).values()]
     for entry in failure.traceback:
         found += entry.locals.values()
+    found += [held for one in found for held in getattr(one, "__dict__", {}).values()]
     clusters = (one for one in found if isinstance(one, holdfast.LocalCluster))
     return list({id(one): one for one in clusters}.values())
 

@@ -155,6 +155,30 @@ def test_an_agent_that_is_never_idle_tells_what_has_just_happened() -> None:
             one.result()
 
 
+def test_an_error_that_names_a_file_carries_its_story(
+    agents: holdfast.LocalCluster, tmp_path: Path
+) -> None:
+    paths = [tmp_path / f"file-{number}" for number in range(64)]
+    for path in paths:
+        path.write_bytes(b"content")
+        os.utime(path, (0, 0))
+    with agents.connect() as job:
+        files = job.files(tmp_path, on_failure="abort")
+        agents.kill(2)
+        wanted: list[Path] = []
+
+        def read_all() -> None:
+            for path in paths:  # some of them are the dead node's
+                wanted.append(path)
+                files.read(path.name)
+
+        with pytest.raises(Unavailable) as caught:
+            read_all()
+    story = caught.value.story
+    assert any(f"node-2 failed '{wanted[-1]}': " in told for told in story), story
+    assert vars(caught.value)["__notes__"][1:] == list(story)
+
+
 def _last_views(agents: holdfast.LocalCluster) -> dict[str, int]:
     """Return how many members each agent's latest view has."""
     return {event.node: event.count for event in agents.story() if event.kind == "view"}
@@ -205,6 +229,8 @@ def test_a_test_that_fails_prints_the_story_of_its_clusters(
     monkeypatch.setenv("PYTHONPATH", str(tests))
     pytester.makeconftest((tests / "conftest.py").read_text())
     pytester.makepyfile("""
+        import pytest
+
         import holdfast
 
         def test_its_own() -> None:
@@ -213,10 +239,22 @@ def test_a_test_that_fails_prints_the_story_of_its_clusters(
 
         def test_of_a_fixture(job) -> None:
             assert job is None
+
+        class Shell:
+            def __init__(self, cluster) -> None:
+                self.cluster = cluster
+
+        @pytest.fixture
+        def shell():
+            with holdfast.local_cluster(nodes=1) as cluster:
+                yield Shell(cluster)
+
+        def test_of_what_a_fixture_holds(shell) -> None:
+            assert shell is None
     """)
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
-    result.assert_outcomes(failed=2)
-    assert len([text for text in result.outlines if "- story -" in text]) == 2
+    result.assert_outcomes(failed=3)
+    assert len([text for text in result.outlines if "- story -" in text]) == 3
     result.stdout.fnmatch_lines(["*node-0  view of 1 node: node-0", "*node-3  *"])
 
 

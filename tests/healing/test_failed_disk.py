@@ -77,6 +77,10 @@ def test_copies_on_a_disk_that_fails_are_restored_and_survive_the_next_death(
         for key, one in data.items():  # also those that the bad disk was asked for
             assert job.objects.get(key) == one
         wait_for(lambda: watched.status(bad).tiers["disk"]["condemned"])
+        [condemned] = [event for event in cluster.story() if event.kind == "condemned"]
+        assert (condemned.node, condemned.what) == (f"node-{bad}", "disk")
+        assert condemned.cause.startswith(f"{os.strerror(errno.EIO)}; ")
+        assert condemned.cause.endswith(" copies are abandoned")
 
         def whole() -> bool:
             return all(len(watched.holders(key)) == 2 for key in data)

@@ -16,11 +16,7 @@ markers =
     alone: needs the machine for itself
     soak: long
 """
-CONFTEST = """
-import pytest
-
-pytest_plugins = ["support.unstable"]
-
+AGAIN = """
 @pytest.fixture
 def again(request):
     \"\"\"Whether the test has run before.\"\"\"
@@ -28,6 +24,14 @@ def again(request):
     yield mark.exists()
     mark.touch()
 """
+CONFTEST = f"""
+import pytest
+
+pytest_plugins = ["support.unstable"]
+{AGAIN}
+"""
+#: That of our tests: with it, failures tell stories.
+OURS = ROOT.joinpath("tests/conftest.py").read_text() + AGAIN
 HEAD = """
 import os, signal, subprocess, sys, time
 import pytest
@@ -35,9 +39,12 @@ from holdfast import errors
 from holdfast.testing.countfs import Opens
 """
 FORGIVEN = """
+import holdfast
+
 def test_deadline(again):
-    if not again:
-        raise errors.DeadlineMissed("node-1 did not answer")
+    with holdfast.local_cluster(nodes=1) as _cluster:
+        if not again:
+            raise errors.DeadlineMissed("node-1 did not answer")
 
 @pytest.mark.alone
 def test_opens(again):
@@ -138,9 +145,9 @@ def test_leftover_after_a_time_out(leftover, again):
 class Ran:
     """What a run of the tests in a directory came to."""
 
-    def __init__(self, where: Path, **files: str) -> None:
+    def __init__(self, where: Path, common: str = CONFTEST, **files: str) -> None:
         where.joinpath("pytest.ini").write_text(INI)
-        where.joinpath("conftest.py").write_text(CONFTEST)
+        where.joinpath("conftest.py").write_text(common)
         for name, text in files.items():
             where.joinpath(f"{name}.py").write_text(HEAD + text)
         environment = {
@@ -160,13 +167,15 @@ class Ran:
 
 
 def test_who_fails_once_is_forgiven_and_who_fails_twice_is_not(tmp_path: Path) -> None:
-    ran = Ran(tmp_path, test_it=FORGIVEN)
+    ran = Ran(tmp_path, OURS, test_it=FORGIVEN)
     assert ran.code == 0, ran.said
     assert ran.passes == ["1 failed, 1 passed, 1 skipped", "1 failed, 3 deselected", "2 passed"]
     assert ran.lines[-1] == "3 passed, 0 failed, 1 skipped"
     block = ran.file.read_text()
     assert block.startswith("unstable: 2\ntest_it.py::test_deadline ")
     assert "DeadlineMissed: node-1 did not answer" in block
+    assert "\nstory\n" in block
+    assert "node-0  view of 1 node: node-0" in block
     assert "assert {'file': 2} == {'file': 1}" in block
     assert block in ran.said
     # Those pass now; one of another file does not, not even alone.
