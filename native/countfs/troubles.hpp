@@ -22,8 +22,8 @@ class Troubles {
   public:
     static constexpr int kHang = 0;
 
-    // From now on `operation` (open, read or stat) of `path`, and of all that is below it, fails
-    // with `error`, or hangs.
+    // From now on `operation` (open, read, write or stat) of `path`, and of all that is below it,
+    // fails with `error`, or hangs.
     void set(std::string path, std::string operation, int error) {
         std::lock_guard lock(mutex_);
         by_place_[{std::move(operation), std::move(path)}] = error;

@@ -116,6 +116,18 @@ def test_errors_reach_the_reader_until_they_are_healed(backing: Path, show: Show
         assert (storage.at / name).read_bytes() == b"x" * 10_000
 
 
+def test_a_storage_that_is_full_takes_no_more_until_it_is_healed(backing: Path, show: Show) -> None:
+    storage = show()
+    storage.fail("full", "write", errno.ENOSPC)
+    with pytest.raises(OSError, match="No space left"):
+        (storage.at / "full").write_bytes(b"x")
+    (storage.at / "other").write_bytes(b"y")
+    assert (backing / "other").read_bytes() == b"y"
+    storage.heal()
+    (storage.at / "full").write_bytes(b"x")
+    assert (backing / "full").read_bytes() == b"x"
+
+
 def test_trouble_with_a_directory_is_with_all_below(backing: Path, show: Show) -> None:
     storage = show()
     (backing / "a" / "b").mkdir(parents=True)
@@ -185,8 +197,8 @@ def test_many_may_hang_and_others_still_read(backing: Path, show: Show) -> None:
 
 def test_mistakes_are_said(show: Show) -> None:
     storage = show()
-    with pytest.raises(errors.BadInput, match="there is no operation 'write'; use open, read"):
-        storage.fail("file", "write", errno.EIO)
+    with pytest.raises(errors.BadInput, match="there is no operation 'seek'; use open,"):
+        storage.fail("file", "seek", errno.EIO)
     with pytest.raises(errors.BadInput, match="is not an error number"):
         storage.fail("file", "read", 0)
     with pytest.raises(errors.BadInput, match="is not a path below"):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 PROGRAM = Path(__file__).with_name("bin") / "countfs"
 #: Processes that run on no node.
 HOST = -1
-_OPERATIONS = ("open", "read", "stat")
+_OPERATIONS = ("open", "read", "write", "stat")
 _HANG = 0  # as native/countfs/troubles.hpp has it
 _WITHIN = 10.0
 #: Runs a command where a node's mount lies over the common path; the pid stays.
@@ -186,13 +186,13 @@ class CountingFS:
         self._ask("reset")
 
     def fail(self, path: str, operation: str, error: int) -> None:
-        """Let "open", "read" or "stat" of a path, and of all below it, fail until `heal`."""
+        """Let "open", "read", "write" or "stat" of a path, and all below it, fail until `heal`."""
         if not 0 < error < 4096:
             raise BadInput(f"{error!r} is not an error number; use one such as errno.EIO")
         self._trouble(path, operation, error)
 
     def hang(self, path: str, operation: str) -> None:
-        """Let "open", "read" or "stat" of a path, and of all below it, wait until `heal`.
+        """Let "open", "read", "write" or "stat" of a path, and all below it, wait until `heal`.
 
         A "stat" that waits may hold up who looks for other new names in the same directory: the
         kernel asks for one at a time.
