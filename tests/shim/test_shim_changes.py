@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from pathlib import Path
 
 import pytest
 from preloaded import Shell
+from support.commands import HOLDFAST, run_in
 
 import holdfast
 from holdfast.client.contacts import Contacts
@@ -58,6 +60,45 @@ def test_a_path_that_is_written_leaves_every_node_until_refreshed(
     storage.reset()
     assert read_all(other) == after
     assert storage.opens() == {}
+
+
+def test_warming_names_the_command_that_admits_what_was_changed(shell: Shell) -> None:
+    def warm() -> str:
+        done = run_in(shell.cluster.directory, HOLDFAST, "warm", str(shell.root), **settings)
+        assert done.returncode == 0, done.stderr
+        return " ".join(done.stdout.split())
+
+    settings = {"HOLDFAST_FILE_SETTLED": "0 s"}
+    assert "skipped" not in warm()
+    assert shell.shimmed(f"echo second > $ROOT/{NAMES[0]}").code == 0
+    told = warm()
+    assert f"{len(NAMES) - 1} files are cached" in told
+    assert "1 were skipped" in told
+    assert "changed by a program of the job (`holdfast refresh` admits those again)" in told
+    done = run_in(shell.cluster.directory, HOLDFAST, "refresh", f"{shell.root}/{NAMES[0]}")
+    assert done.returncode == 0, done.stderr
+    assert "skipped" not in warm()
+
+
+def test_who_writes_to_a_full_storage_is_told_so_and_nothing_else_breaks(
+    shell: Shell, other: Shell, storage: CountingFS
+) -> None:
+    shell.warm()
+    before = read_all(other)
+    storage.fail("d0", "write", errno.ENOSPC)
+    full = f"echo second >> $ROOT/{NAMES[0]}"
+    plain, ran = shell.plain(full), shell.shimmed(full)
+    assert ran == plain
+    assert ran.code != 0
+    assert b"No space left on device" in ran.errors
+    assert shell.shimmed(f"echo second > $ROOT/{NAMES[1]}").code == 0  # another directory
+    after = read_all(other)
+    assert after == before | {NAMES[1]: "second"}
+    assert read_all(shell) == after
+    storage.heal()
+    assert shell.shimmed(f"echo third > $ROOT/{NAMES[0]}").code == 0
+    assert read_all(other) == after | {NAMES[0]: "third"}
+    assert all(node.alive for node in shell.cluster.nodes)
 
 
 def test_a_directory_that_is_renamed_takes_all_below_along(
