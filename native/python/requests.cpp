@@ -1,5 +1,5 @@
 // The part of holdfast._core.Agent that speaks with other agents: nothing here waits for them
-// but `call`, which is not for the loop.
+// but `wait`, which is not for the loop.
 #include "agent/requests.hpp"
 
 #include <nanobind/stl/optional.h>
@@ -148,21 +148,22 @@ void bind_requests(nb::module_& module, nb::class_<Agent>& agent) {
             "ticket"_a, "address"_a, "service"_a, "method"_a, "message"_a, "deadline"_a,
             "Call a service of another agent. Ends as a ReplyEvent or a FailedEvent.")
         .def(
-            "call",
+            "wait",
             [](Agent& self, const std::string& address, const std::string& service,
-               const std::string& method, const nb::bytes& message, double deadline) {
-                std::string body = as_string(message);
-                Question question{.op = Op::Call,
-                                  .meta = CallMessage{service, method}.encode(),
-                                  .body = body,
-                                  .to_the_dead = true};
-                auto reply = unlocked([&] {
-                    return self.peers().ask_text(address, question, as_duration(deadline));
+               const std::string& method, const nb::bytes& message, double within,
+               double deadline) {
+                WaitMessage order{
+                    service, method, as_string(message),
+                    std::chrono::duration_cast<std::chrono::milliseconds>(as_duration(within))};
+                auto call = unlocked([&] {
+                    return self.peers().wait(address, order.encode(), order.within,
+                                             as_duration(deadline));
                 });
-                return as_bytes(value_or_raise(reply));
+                return std::move(value_or_raise(call));
             },
-            "address"_a, "service"_a, "method"_a, "message"_a, "deadline"_a,
-            "Call a service of another agent and wait for the answer: not for the agent's loop.")
+            "address"_a, "service"_a, "method"_a, "message"_a, "within"_a, "deadline"_a,
+            nb::keep_alive<0, 1>(),
+            "As `AgentClient.wait`; it may take `deadline` to connect, so it is not for the loop.")
         .def(
             "pull",
             [](Agent& self, std::uint64_t ticket, const nb::bytes& key, std::string source,

@@ -439,9 +439,9 @@ class Agent:
         Call a service of another agent. Ends as a ReplyEvent or a FailedEvent.
         """
 
-    def call(self, address: str, service: str, method: str, message: bytes, deadline: float) -> bytes:
+    def wait(self, address: str, service: str, method: str, message: bytes, within: float, deadline: float) -> PendingCall:
         """
-        Call a service of another agent and wait for the answer: not for the agent's loop.
+        As `AgentClient.wait`; it may take `deadline` to connect, so it is not for the loop.
         """
 
     def pull(self, ticket: int, key: bytes, source: str, tier: Tier, deadline: float) -> None:

@@ -169,7 +169,8 @@ def test_a_refresh_that_comes_while_a_parent_is_silent_is_not_undone_by_the_one_
     message = msgspec.msgpack.encode(Refresh([os.fsencode(storage.at / name)], 12345))
 
     def tell(node: int) -> None:
-        programs.client.call(cluster.nodes[node].member.socket, "files", "refresh", message)
+        agent = cluster.nodes[node].member.socket
+        programs.client.wait(agent, "files", "refresh", message).result()
 
     cluster.stop(parent)
     with ThreadPoolExecutor(1) as pool:

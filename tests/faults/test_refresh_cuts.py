@@ -101,9 +101,9 @@ def test_whoever_was_not_told_learns_of_it_from_the_others(
     message = msgspec.msgpack.encode(Refresh([os.fsencode(root)], 7))
     with agents.connect() as job:
         for node in (0, 2, 3):
-            job._connection.client.call(
+            job._connection.client.wait(
                 agents.nodes[node].member.address, "files", "refresh", message
-            )
+            ).result()
     wait_for(lambda: read(agents, root) == [{"new"}] * NODES, "node 1 was never told")
 
 

@@ -109,6 +109,19 @@ def test_rule_12_a_deleted_file_is_served_until_refreshed(
         files.read(NAME)
 
 
+def test_rule_12_more_names_than_one_message_holds_are_all_refreshed(
+    job: holdfast.Job, storage: CountingFS, data: dict[str, bytes], backing: Path
+) -> None:
+    files = job.files(storage.at)
+    assert files.read(NAME) == data[NAME]
+    (backing / "new").write_bytes(b"another version")
+    (backing / "new").rename(backing / NAME)
+    nowhere = [f"{number:0200}" for number in range(500)]
+    done = files.refresh(*nowhere, NAME)
+    assert (len(done.nodes), done.missed) == (4, [])
+    assert files.read(NAME) == b"another version"
+
+
 def test_rule_12_a_young_file_is_served_and_not_kept(
     storage: CountingFS, data: dict[str, bytes], backing: Path
 ) -> None:

@@ -164,7 +164,8 @@ def test_a_mount_whose_agent_was_not_told_looks_again_when_it_has_learnt(
         (backing / "replacement").replace(backing / "file")
         told = msgspec.msgpack.encode(Refresh([os.fsencode(storage.at)], 7))
         with cluster.connect() as job:
-            job._connection.client.call(cluster.nodes[0].member.address, "files", "refresh", told)
+            agent = cluster.nodes[0].member.address
+            job._connection.client.wait(agent, "files", "refresh", told).result()
         wait_for(lambda: (view / "file").read_text() == "new, and longer")
 
 

@@ -58,6 +58,6 @@ def test_whatever_goes_wrong_is_told(alone: holdfast.LocalCluster, connection: C
     [member] = connection.routing.live
     order = MountOrder("/tmp/\0", ["/tmp"], config_of(alone))
     with pytest.raises(HoldfastError, match="null byte"):
-        connection.client.call(
-            member.socket, "files", "mount", msgspec.msgpack.encode(order), deadline=WITHIN
-        )
+        connection.client.wait(
+            member.socket, "files", "mount", msgspec.msgpack.encode(order), within=WITHIN
+        ).result()

@@ -6,7 +6,7 @@ for it when the service is added.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -16,16 +16,13 @@ from ..membership.view import Member
 from .metrics import Family
 from .parked import Parked
 
-#: What takes long is done by a thread of its own, since the loop must not wait, and answers then.
-Later = Callable[[], bytes]
-
 
 class Service(Protocol):
     """Answers the control calls under one name."""
 
     name: str
 
-    def handle(self, method: str, message: bytes) -> bytes | Later | Parked:
+    def handle(self, method: str, message: bytes) -> bytes | Parked:
         """Answer one call, at once or later; raise a HoldfastError to refuse it."""
         ...
 

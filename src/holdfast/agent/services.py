@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from threading import Thread
 
 import msgspec
 
@@ -15,7 +14,7 @@ from ..membership.owners import Owners
 from ..membership.view import UNREADABLE, Member
 from .metrics import Family
 from .parked import Parked, ParkedCalls, refuse
-from .service import Later, Reporting, Returning, Service, Ticking, Viewing
+from .service import Reporting, Returning, Service, Ticking, Viewing
 from .trouble import Trouble
 
 #: Seconds after which a tick that failed is tried again.
@@ -50,8 +49,9 @@ class Services:
             self._give_up(partial(self._parked.cancel, number))
         while (call := self._core.next_call()) is not None:
             number, name, method, message, within = call
-            work = partial(self._handle, name, method, message)
-            self._answer(number, f"{name}.{method}", work, within)
+            self._answer(
+                number, f"{name}.{method}", within, partial(self._handle, name, method, message)
+            )
             if due():
                 return  # the core stays readable
 
@@ -61,7 +61,7 @@ class Services:
         except Exception as error:  # of a service that was told
             self._trouble.failure("giving up a parked call", error)
 
-    def _handle(self, name: str, method: str, message: bytes) -> bytes | Later | Parked:
+    def _handle(self, name: str, method: str, message: bytes) -> bytes | Parked:
         service = self._services.get(name)
         if service is None:
             raise BadInput(f"this agent has no service {name!r}")
@@ -71,19 +71,17 @@ class Services:
         self,
         number: int,
         what: str,
-        work: Callable[[], bytes | Later | Parked],
-        within: float | None = None,
+        within: float | None,
+        work: Callable[[], bytes | Parked],
     ) -> None:
         try:
             answer = work()
             if isinstance(answer, bytes):
                 self._core.answer(number, answer)
-            elif isinstance(answer, Parked):
-                if within is None:
-                    raise BadInput(f"{what} answers late: wait for it, instead of calling it")
-                self._parked.add(self._core, number, answer, time.monotonic() + within)
+            elif within is None:
+                raise BadInput(f"{what} answers late: wait for it, instead of calling it")
             else:
-                Thread(target=self._answer, args=(number, what, answer), daemon=True).start()
+                self._parked.add(self._core, number, answer, time.monotonic() + within)
         except HoldfastError as error:
             refuse(self._core, number, type(error).__name__, str(error))
         except UNREADABLE as error:

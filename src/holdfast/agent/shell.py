@@ -13,6 +13,7 @@ from ..config import Config
 from ..membership.view import Member
 from .story import Story
 from .trouble import Trouble
+from .workers import Workers
 
 E = TypeVar("E")
 
@@ -31,6 +32,7 @@ class Shell:
         self.config = config
         self.story = story
         self.trouble = Trouble()
+        self.workers = Workers(self.trouble)
         self._last_ticket = 0
         self._waiting: dict[int, Callable[[Any], None]] = {}  # by ticket
         self._unsent: list[_core.FailedEvent] = []  # requests that the core did not take

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated
 
 import msgspec
@@ -17,6 +17,9 @@ from . import paths
 
 #: A mount that has not looked again by then is stuck; it is not waited for.
 MOUNTS_WITHIN = 1.0
+#: Of the paths that are told at once: a call that waits has room for twice as many.
+_MOST_BYTES = 32 << 10
+_BESIDE_A_PATH = 8
 #: How many nodes try to tell one that did not answer, one after the other.
 _MESSENGERS = 2
 
@@ -53,16 +56,39 @@ def refresh(connection: Connection, names: Sequence[bytes]) -> Refreshed:
     spelled = [name for name in map(paths.spelling, names) if name is not None]
     if len(spelled) < len(names):
         raise BadInput("refresh does not take paths with '..' in them; write them without")
-    number = int.from_bytes(os.urandom(8), "big") >> 1
-    message = msgspec.msgpack.encode(Refresh(spelled, number))
-    within = connection.deadline + MOUNTS_WITHIN
     connection.refresh()
+    done = [_tell(connection, portion) for portion in _portions(spelled)]
+    missed = {node for one in done for node in one.missed}
+    return Refreshed(
+        sorted({node for one in done for node in one.nodes} - missed),
+        sorted(missed),
+        sorted({mount for one in done for mount in one.mounts}),
+    )
+
+
+def _portions(names: Sequence[bytes]) -> Iterator[list[bytes]]:
+    portion: list[bytes] = []
+    size = 0
+    for name in names:
+        if portion and size + len(name) > _MOST_BYTES:
+            yield portion
+            portion, size = [], 0
+        portion.append(name)
+        size += len(name) + _BESIDE_A_PATH
+    yield portion
+
+
+def _tell(connection: Connection, names: list[bytes]) -> Refreshed:
+    number = int.from_bytes(os.urandom(8), "big") >> 1
+    message = msgspec.msgpack.encode(Refresh(names, number))
+    within = connection.deadline + MOUNTS_WITHIN
 
     def ask(member: Member, method: str, message: bytes, within: float) -> list[str] | None:
         """Return the mounts of the node that were not reached; None if it was not itself."""
-        address = connection.routing.address(member)
+        address, silence = connection.routing.address(member), connection.deadline
         try:
-            answer = connection.client.call(address, "files", method, message, deadline=within)
+            call = connection.client.wait(address, "files", method, message, within, silence)
+            answer = call.result()
         except HoldfastError:
             return None
         return msgspec.msgpack.decode(answer, type=list[str])

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from .. import _core
 from ..agent.metrics import Family
 from ..agent.parked import Parked
-from ..agent.service import Later
 from ..agent.shell import Shell
 from ..client.messages import FileStatus
 from ..config import Config
@@ -42,6 +41,8 @@ class FilesService:
 
     def __init__(self, shell: Shell) -> None:
         self._core = shell.core
+        self._workers = shell.workers
+        self._deadline = shell.config.deadline
         self._period = shell.config.probe_period
         self._node = shell.member.node
         self._directory = os.path.dirname(shell.member.socket.removeprefix("unix:"))
@@ -82,20 +83,20 @@ class FilesService:
         """Tell nothing more: what the core counts of files is among the agent's counters."""
         return ()
 
-    def handle(self, method: str, message: bytes) -> bytes | Later | Parked:
+    def handle(self, method: str, message: bytes) -> bytes | Parked:
         """Answer one call."""
         if method == "refresh":
             return self._refresh(msgspec.msgpack.decode(message, type=Refresh))
         if method == "pass_on":
             to = msgspec.msgpack.decode(message, type=PassOn)
-            return lambda: self._core.call(to.address, self.name, "refresh", to.refresh, to.within)
+            return self._workers.answer("files.pass_on", lambda: self._pass_on(to))
         if method == "refreshed":
             return self._tell_mounts(message)
         if method in {"broadcast", "broadcasting", "progressed"}:
             return self._broadcast(method, message)
         if method == "mount":
             order = msgspec.msgpack.decode(message, type=MountOrder)
-            return lambda: self._mount(order)
+            return self._workers.answer("files.mount", lambda: self._mount(order))
         raise BadInput(f"files has no method {method!r}")
 
     def _broadcast(self, method: str, message: bytes) -> bytes | Parked:
@@ -119,22 +120,27 @@ class FilesService:
                 one.answer(msgspec.msgpack.encode(now))
         return b""
 
-    def _refresh(self, told: Refresh) -> bytes | Later:
+    def _refresh(self, told: Refresh) -> Parked:
         """Look again; the answer names the mounts that did not."""
         self._core.refresh_files(told.paths, told.number)
-        if not self._has_mounts():
-            return msgspec.msgpack.encode([])
 
         def mounts() -> bytes:
+            if not self._has_mounts():
+                return msgspec.msgpack.encode([])
             from .mount import control  # noqa: PLC0415 - takes long to import, and most have none
 
             return msgspec.msgpack.encode(
                 control.refresh(self._directory, self._node, told.paths, MOUNTS_WITHIN)
             )
 
-        return mounts
+        return self._workers.answer("files.refresh", mounts)
 
-    def _tell_mounts(self, path: bytes) -> bytes | Later:
+    def _pass_on(self, to: PassOn) -> bytes:
+        return self._core.wait(
+            to.address, self.name, "refresh", to.refresh, to.within, self._deadline
+        ).result()
+
+    def _tell_mounts(self, path: bytes) -> bytes:
         """Let the mounts look again at what was refreshed when nobody could tell us."""
         if not self._has_mounts():
             return b""
@@ -142,9 +148,10 @@ class FilesService:
             self._untold.add(path)
             if len(self._untold) > 1:  # somebody is at it already
                 return b""
-        return self._tell_until_all_know
+        self._workers.run("telling the mounts of a refresh", self._tell_until_all_know)
+        return b""
 
-    def _tell_until_all_know(self) -> bytes:
+    def _tell_until_all_know(self) -> None:
         from .mount import control  # noqa: PLC0415
 
         while True:
@@ -160,7 +167,7 @@ class FilesService:
             with self._telling:
                 self._untold -= paths
                 if not self._untold:
-                    return b""
+                    return
 
     def _has_mounts(self) -> bool:
         return any(".mount-" in name for name in os.listdir(self._directory))

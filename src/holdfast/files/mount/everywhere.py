@@ -52,9 +52,14 @@ def _mount_there(connection: Connection, member: Member, order: MountOrder) -> s
     """Let an agent mount on its host; returns why it did not."""
     message = msgspec.msgpack.encode(order)
     try:
-        connection.client.call(
-            connection.routing.address(member), "files", "mount", message, deadline=_WITHIN
-        )
+        connection.client.wait(
+            connection.routing.address(member),
+            "files",
+            "mount",
+            message,
+            _WITHIN,
+            connection.deadline,
+        ).result()
     except HoldfastError as error:
         return str(error)
     return ""
