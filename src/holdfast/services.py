@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .agent.node_driver import NodeDriver
     from .agent.service import Service
     from .agent.shell import Shell
     from .membership.key_spaces import KeySpace
@@ -15,10 +16,14 @@ if TYPE_CHECKING:
 KEY_SPACES: tuple[KeySpace, ...] = ()
 
 
-def offered(shell: Shell) -> Iterator[Service]:
-    """Make the services that lie above the agent; they are imported once it is ready."""
+def offered(shell: Shell, driver: NodeDriver) -> Iterator[Service]:
+    """Make the services; they are imported once the agent is ready."""
+    from .agent.membership_service import MembershipService  # noqa: PLC0415
+    from .agent.restoration_service import RestorationService  # noqa: PLC0415
     from .files.service import FilesService  # noqa: PLC0415
 
+    yield MembershipService(driver, shell.config.probe_period)
+    yield RestorationService(driver)
     yield FilesService(shell)
 
 

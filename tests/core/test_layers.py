@@ -57,13 +57,33 @@ def test_layers() -> None:
             assert LEVEL[other] < LEVEL[own], f"{path} ({own}) must not import {other}"
 
 
+#: How a module is imported by its name.
+BY_NAME = {"import_module", "__import__", "resolve_name", "run_module"}
+#: Who may. `__init__` and `cli` import what is asked for; a simulation the key space it is given.
+MAY_BY_NAME = {"__init__.py", "cli", "simulation/__main__.py"}
+#: Programs for another Python, in a layer above their own. The command line is text wherever it is
+#: made: what all launchers start is an agent with its services.
+PROGRAMS = {("launch/starter.py", "services")}
+
+
 def test_nothing_is_imported_by_a_string_but_at_the_top() -> None:
     """What is imported by its name no test of layers can see."""
+    used = set()
     for path in sorted(ROOT.rglob("*.py")):
-        if path.relative_to(ROOT).parts[0] not in ("__init__.py", "cli"):
-            tree = ast.walk(ast.parse(path.read_text()))
-            names = {node.id for node in tree if isinstance(node, ast.Name)}
-            assert not names & {"import_module", "__import__"}, path
+        name = path.relative_to(ROOT)
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        names = {node.id for node in nodes if isinstance(node, ast.Name)}
+        names |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        if names & BY_NAME:
+            used.add(str(name) if str(name) in MAY_BY_NAME else name.parts[0])
+        texts = [node.value for node in nodes if isinstance(node, ast.Constant)]
+        for text in filter(lambda one: isinstance(one, str), texts):
+            for other in re.findall(r"(?:from|import|-m) holdfast\.(\w+)", text):
+                own = name.with_suffix("").parts[0]
+                below = other == own or LEVEL[other] < LEVEL[own]
+                assert below or (str(name), other) in PROGRAMS, f"{path} must not start {other}"
+    assert used == MAY_BY_NAME
+    assert all(f"from holdfast.{part} " in (ROOT / name).read_text() for name, part in PROGRAMS)
 
 
 def test_the_page_lists_nothing_that_is_not_there() -> None:

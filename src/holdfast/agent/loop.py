@@ -17,9 +17,7 @@ from ..session.node import Orders
 from ..session.processes import note
 from . import metrics
 from .control import Control
-from .membership_service import MembershipService
 from .node_driver import NodeDriver
-from .restoration_service import RestorationService
 from .service import Service
 from .services import Services
 from .session_watch import SessionWatch
@@ -31,8 +29,8 @@ _JOIN_WITHIN = 60.0
 #: Saying that it goes may take an agent that long.
 _FAREWELL_WITHIN = 0.3
 
-#: Makes the services that lie above the agent (holdfast/services.py).
-Offered = Callable[[Shell], Iterable[Service]]
+#: Makes all services but `agent`, which is the process's own (holdfast/services.py).
+Offered = Callable[[Shell, NodeDriver], Iterable[Service]]
 
 
 def serve(
@@ -56,9 +54,7 @@ def serve(
     driver = NodeDriver(shell, services, key_spaces)
     control = Control(shell, services, node.place(orders).log, stop)
     services.add(control)
-    services.add(MembershipService(driver, orders.config.probe_period))
-    services.add(RestorationService(driver))
-    for service in offered(shell):
+    for service in offered(shell, driver):
         services.add(service)
     driver.begin()
     poll = select.poll()

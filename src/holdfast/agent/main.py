@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def run(offered: Offered, key_spaces: Sequence[KeySpace] = ()) -> None:
-    """Run an agent until it is told to stop; `offered` makes the services that lie above it.
+    """Run an agent until it is told to stop; `offered` makes its services.
 
     `key_spaces` are those of the session; its clients must have the same.
     """
