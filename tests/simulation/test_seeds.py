@@ -102,6 +102,7 @@ BREAKS = {
     "first-writer-decides": "one number of copies",
     "same-header": "written once",
     "fewer-for-ever": "copies",
+    "not-away": "refresh",
     "unequal-copies": "one number of copies",
     "no-restoring": "exactly r copies",
     "no-tables": "equal placement",
@@ -110,8 +111,9 @@ BREAKS = {
 }
 
 
-#: Both sides of a cut seldom put other bytes under one key.
-FROM = {"lost-loser": 80, "two-winners": 80}
+#: Where one is seen to break that first; both sides of a cut seldom put other bytes under one key,
+#: or change a file that the other knows.
+FROM = {"no-fence": 26, "same-header": 6, "lost-loser": 80, "two-winners": 80, "not-away": 250}
 #: What these do wrong concerns other keys than those of the ring.
 WITH = {"no-tables": TRIO, "no-delay": TRIO}
 

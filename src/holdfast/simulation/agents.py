@@ -6,13 +6,11 @@ last owner committing first, and every owner checking the list of owners before 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from .._core import crc32c
 from ..errors import (
     BadInput,
     DeadlineMissed,
@@ -23,14 +21,22 @@ from ..errors import (
     Unavailable,
 )
 from ..membership import events as membership
-from ..membership.key_spaces import KeySpace
+from ..membership.key_spaces import KeySpace, fitting
 from ..membership.owners import Owners
+from ..membership.swim import LONGEST_SLEEP
 from ..membership.view import Member, View
 from ..restoration import events as restoring
-from ..restoration.holdings import ObjectSummary
 from ..restoration.messages import Reply
-from ..restoration.node_machine import NodeEvent, NodeInstruction, NodeMachine, PlacedInstruction
+from ..restoration.node_machine import (
+    AwayInstruction,
+    NodeEvent,
+    NodeInstruction,
+    NodeMachine,
+    PlacedInstruction,
+    SuspectsInstruction,
+)
 from ..restoration.restorer import Restorer
+from .file_owner import FileOwner
 from .members import PERIOD, RelayMessage, SimulatedMember
 from .messages import (
     DONE,
@@ -46,15 +52,15 @@ from .messages import (
     MemberProbe,
     PutMessage,
     ReadMessage,
+    RefreshMessage,
     Refusal,
     RestoreMessage,
     VerifyMessage,
 )
-from .network import Network, NetworkCall
+from .network import PIECE, Network, NetworkCall
+from .originals import Originals
 from .store import Store, Writer
 
-#: How many bytes travel in the time of one message.
-_PIECE = 10
 #: How likely an agent is to read all its copies again in a period.
 _SCRUB = 0.1
 
@@ -69,6 +75,7 @@ class AgentSettings(msgspec.Struct, frozen=True):
     restore_rate: float = 1e6
     partition_wait: float = 8.0
     key_spaces: tuple[KeySpace, ...] = ()
+    originals: Originals = msgspec.field(default_factory=Originals)
 
 
 class Agent(SimulatedMember):
@@ -93,6 +100,7 @@ class Agent(SimulatedMember):
         self._stuck = False
         self._held: list[tuple[Callable[[Any], None], Any]] = []  # what waits for the Python loop
         self._beat = network.now
+        self._suspects: frozenset[int] = frozenset()
         self.store = self.store_class(member.number, capacity, self._changes)
         self.node = NodeMachine(
             member,
@@ -111,7 +119,7 @@ class Agent(SimulatedMember):
                 MemberProbe: self._probed,
                 PutMessage: self._put,
                 GetMessage: self._get,
-                ReadMessage: self._read,
+                RefreshMessage: self._refresh,
                 VerifyMessage: self._verify,
                 DropMessage: self._drop,
                 DropBelowMessage: self._drop_below,
@@ -121,6 +129,8 @@ class Agent(SimulatedMember):
                 RestoreMessage: self._restore,
             }
         )
+        self.files = FileOwner(network, self.process, self.store, settings.originals, self._refuse)
+        self.process.serves[ReadMessage] = self.files.read
         self._carry_out(self.node.begin(network.now, network.rng))
 
     @property
@@ -143,6 +153,10 @@ class Agent(SimulatedMember):
                     self._sync(instruction)
                 case PlacedInstruction():
                     self._watch(self, "viewed", b"")
+                case SuspectsInstruction(numbers):
+                    self._suspects = numbers
+                case AwayInstruction():
+                    self._was_away()
                 case restoring.AskInstruction(ticket, member, request):
                     message = RestoreMessage(request)
                     deadline = self._settings.deadline
@@ -174,7 +188,8 @@ class Agent(SimulatedMember):
     def _tick(self, _: object) -> None:
         if self._waits(self._tick, _):
             return
-        self._beat = self._network.now
+        self._beat = now = self._network.now
+        self.files.catalog.trust(now, now + (LONGEST_SLEEP + 1) * PERIOD)
         super()._tick(_)
         if self._network.rng.random() < _SCRUB * PERIOD:
             for key in list(self.store.objects):
@@ -264,7 +279,7 @@ class Agent(SimulatedMember):
                 self.store.let_go(msgspec.structs.replace(held, tier=pull.held.tier))
             self.step(restoring.RequestFailedEvent(pull.ticket))
             return
-        end = network.now + network.travel() * held.size / _PIECE
+        end = network.now + network.travel() * held.size / PIECE
         network.at(end, self.process, self._pull_ends, (pull, writer, reply.content))
 
     def _pull_ends(self, pulled: tuple[restoring.PullInstruction, Writer, bytes]) -> None:
@@ -284,18 +299,36 @@ class Agent(SimulatedMember):
 
     # ---- objects -------------------------------------------------------------------------------
 
-    def _fence(self, key: bytes, owners: list[int], copies: int) -> None:
+    def _fence(
+        self,
+        key: bytes,
+        owners: list[int],
+        copies: int,
+        without: Sequence[int] = (),
+        must_own: bool = False,
+    ) -> None:
         if not owners:
             raise BadInput("no owners are named")
-        if self.fenced and owners != self.store.owners(key, copies):
+        if not self.fenced:
+            return
+        self._may_leave_out(key, without)
+        ours = self.store.owners(key, copies, without)
+        if owners != ours or (must_own and self.member.number not in ours):
             raise StaleView("other members own the object")
+
+    def _may_leave_out(self, key: bytes, without: Sequence[int]) -> None:
+        space = fitting(self._settings.key_spaces, key)
+        if len(without) > (space.may_leave_out if space else 0):
+            raise BadInput("so many owners may not be left out")
+        if without and not self._suspects.issuperset(self.store.owning(key).intersection(without)):
+            raise StaleView("an owner was left out that is not suspected here")
 
     def _put(self, call: NetworkCall) -> None:
         message: PutMessage = call.message
         key, content = message.key, message.content
         copies = message.up_to or len(message.owners)
         try:
-            self._fence(key, message.owners, copies)
+            self._fence(key, message.owners, copies, message.without, must_own=True)
             writer = self.store.create(
                 key,
                 content,
@@ -349,37 +382,16 @@ class Agent(SimulatedMember):
         else:
             call.answer(FoundReply(stored.held, stored.content, stored.has_source, stored.header))
 
-    # ---- files ---------------------------------------------------------------------------------
+    # ---- files and copies ----------------------------------------------------------------------
 
-    def _read(self, call: NetworkCall) -> None:
-        """Serve a file: our copy, or else what the shared file system has, which we then keep."""
-        message: ReadMessage = call.message
-        key, content = message.key, message.content
-        stored = self.store.objects.get(key)
-        if stored is not None:
-            call.answer(FoundReply(stored.held, stored.content, has_source=True))
-            return
-        if not message.stands_in and self.store.owners(key, 1) != [self.member.number]:
-            self._refuse(call, StaleView("another member owns the file"))
-            return
-        held = ObjectSummary(key, message.size, crc32c(content), 0, message.copies)
-        found = FoundReply(held, content, has_source=True)
-        try:
-            writer = self.store.create(
-                key, content, message.size, 0, message.copies, has_source=True
-            )
-        except HoldfastError:  # it is served all the same
-            call.answer(found)
-            return
-        network = self._network
-        end = network.now + network.travel() * message.size / _PIECE
-        network.at(end, self.process, self._filled, (call, writer, found))
+    def _refresh(self, call: NetworkCall) -> None:
+        if not self._waits(self._refresh, call):
+            self.files.catalog.refresh(call.message.name)
+            call.answer(DONE)
 
-    def _filled(self, filled: tuple[NetworkCall, Writer, FoundReply]) -> None:
-        call, writer, found = filled
-        with contextlib.suppress(HoldfastError):
-            writer.commit(found.content)
-        call.answer(found)
+    def _was_away(self) -> None:
+        """Files may have changed meanwhile, and nobody told us."""
+        self.files.catalog.distrust()
 
     def _verify(self, call: NetworkCall) -> None:
         self.store.verify(call.message.key)

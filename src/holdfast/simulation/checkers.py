@@ -14,6 +14,7 @@ from ..errors import Dropped, Full, KeyExists, NotEnoughNodes, NotFound, TryAgai
 from ..membership.key_spaces import KeySpace, fitting
 from ..restoration.holdings import ASIDE
 from .history import Call, Record, Violation, named_by, up_to
+from .originals import copy_key, version_in
 from .scenario import Scenario
 
 #: A confirmation that is this old may still let a copy be trimmed, so a death counts as long.
@@ -67,8 +68,8 @@ class Checkers:
                 self._put(call, record)
             case "get":
                 self._got(call, record)
-            case "read" if call.result not in record.began:
-                raise Violation(f"right bytes: {call}, which is not what the file has")
+            case "read":
+                self._read(call)
             case "drop" | "drop up to" if call.error is None:
                 for dropped in self._dropped_by(call):
                     self._dropped(call, dropped)
@@ -114,6 +115,22 @@ class Checkers:
         current = call.view == self.identity and not call.local
         if current and self._undisturbed(record.drop_began):
             raise Violation(f"dropping is final: {call} though dropped at {dropped:.3f}")
+
+    def _read(self, call: Call) -> None:
+        assert call.result is not None
+        name = call.key.partition(b"\0")[0]
+        version = version_in(call.result)
+        record = self.records.get(copy_key(name, version))
+        if record is None or call.result not in record.began:
+            raise Violation(f"right bytes: {call}, which the file never had in it")
+        if version < call.refreshed:
+            raise Violation(f"refresh: {call}, though version {call.refreshed} was to be seen")
+
+    def changed(self, old: bytes, new: Record) -> None:
+        """Take note that a file has changed: copies of the old version may be dropped."""
+        record = self.records[old]
+        record.drop_began = self._clock()
+        self.records[new.key] = new
 
     def _dropped_by(self, call: Call) -> list[Record]:
         if call.kind == "drop":

@@ -11,7 +11,7 @@ import msgspec
 
 from .._core import MOST_ASKED, crc32c
 from ..client.routing import Routing
-from ..errors import Damaged, DeadlineMissed, HoldfastError, StaleView, TryAgain
+from ..errors import Damaged, DeadlineMissed, HoldfastError, StaleView, TryAgain, Unavailable
 from ..membership.key_spaces import KeySpace
 from ..membership.view import Entry, Member, State, View
 from ..objects import steps
@@ -25,13 +25,17 @@ from .messages import (
     JoinMessage,
     PutMessage,
     ReadMessage,
+    RefreshMessage,
     Refusal,
     VerifyMessage,
 )
 from .network import Network
+from .originals import Originals, content_of
 
 #: A member that fails a client is reported within this time or not at all, in seconds.
 _DOUBT_WITHIN = 0.6
+#: Most members have heard of a suspicion after so many.
+_HEARD_WITHIN = 2.0
 #: So often a client asks the agent of its own node first, as one does that wants to map an object.
 _LOCAL_FIRST = 0.2
 #: With which the header of an object begins, behind its bytes.
@@ -46,6 +50,7 @@ class ClientSettings(msgspec.Struct, frozen=True):
     put_retry_for: float = 20.0
     avoid: float = 8.0
     key_spaces: tuple[KeySpace, ...] = ()
+    originals: Originals = msgspec.field(default_factory=Originals)
 
 
 class IdleFor(msgspec.Struct, frozen=True):
@@ -104,7 +109,7 @@ class Client:
         """Store an object: some bytes that stand for all of them, and from `HEADER` on a header."""
         content, mark, header = version.partition(HEADER)
 
-        def put(step: steps.PutStep) -> Doing:
+        def through(step: steps.PutStep, without: list[int]) -> Doing:
             chain = [member.address for member in step.chain]
             deadline = self.settings.deadline
             message = PutMessage(
@@ -117,10 +122,38 @@ class Client:
                 up_to=step.up_to,
                 onward=chain[1:],
                 deadline=deadline,
+                without=without,
             )
             yield from self._ask(chain[0], message)
 
+        def put(step: steps.PutStep) -> Doing:
+            try:
+                yield from through(step, [])
+            except (DeadlineMissed, Unavailable) as error:
+                failed = self.routing.member_at(error)
+                around = None if failed is None else self._around(key, step, failed)
+                if failed is None or around is None:
+                    raise
+                yield from self._doubt(failed)
+                yield IdleFor(_HEARD_WITHIN)
+                try:
+                    yield from through(around, [failed.number])
+                except TryAgain:
+                    raise error from None
+
         return self._drive(self._steps.put(key, copies, or_fewer), put)
+
+    def _around(self, key: bytes, step: steps.PutStep, failed: Member) -> steps.PutStep | None:
+        """Return the same put without an owner that failed, if it may be left out."""
+        under = self.routing.owners
+        space = under.space(key)
+        if space is None or not space.may_leave_out:
+            return None
+        owners = under.placement.owners(key, len(step.owners), [failed.number])
+        if len(owners) < len(step.owners):
+            return None
+        chain = self.routing.chain([under.members[number] for number in owners])
+        return steps.PutStep(chain, owners, step.up_to)
 
     def get(self, key: bytes) -> Doing:
         """Return an object as it was put, and how many copies its writer wanted."""
@@ -141,14 +174,14 @@ class Client:
         here = self._rng.random() < _LOCAL_FIRST
         return self._drive(self._steps.find(key, here), look)
 
-    def read(self, key: bytes, content: bytes, size: int, copies: int) -> Doing:
+    def read(self, name: bytes, size: int, copies: int) -> Doing:
         """Return the content of a file: from its owner, from who stands in, or from its source."""
         routing, stands_in = self.routing, False
-        for member in routing.owners.of(key, MOST_ASKED):
+        for member in routing.owners.of(name, MOST_ASKED):
             if routing.avoids(member, self._network.now):
                 stands_in = True
                 continue
-            message = ReadMessage(key, content, size, copies, stands_in)
+            message = ReadMessage(name, size, copies, stands_in)
             try:
                 found: FoundReply = yield from self._ask(member.address, message)
             except StaleView:
@@ -161,9 +194,22 @@ class Client:
             if crc32c(found.content) == found.held.crc32c:
                 return found.content
             with contextlib.suppress(HoldfastError):
-                yield from self._ask(member.address, VerifyMessage(key))
+                yield from self._ask(member.address, VerifyMessage(found.held.key))
             break
-        return content
+        originals = self.settings.originals
+        return content_of(name, originals.version(name))
+
+    def refresh(self, name: bytes) -> Doing:
+        """Make all nodes look at a file again, one after the other; returns who was reached."""
+        yield from self._refresh()
+        reached = set()
+        for member in self.routing.live:
+            try:
+                yield from self._ask(member.address, RefreshMessage(name))
+            except HoldfastError:
+                continue
+            reached.add(member.number)
+        return reached
 
     def drop(self, key: bytes) -> Doing:
         """Drop an object for ever."""

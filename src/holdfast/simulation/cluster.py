@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from hashlib import blake2b
 from typing import Any
 
@@ -15,6 +15,7 @@ from .checkers import Checkers
 from .clients import Client, ClientSettings
 from .history import Call, Record, series
 from .network import NodeNetwork
+from .originals import Originals, content_of, copy_key
 from .scenario import Scenario
 
 
@@ -39,6 +40,9 @@ class Cluster:
         self.cuts = 0
         self.checkers = Checkers(scenario, lambda: self.wire.now, key_spaces)
         self.calls: list[Call] = []
+        self.originals = Originals()
+        # By file: the versions that were to be seen from then on, and who was to come back first.
+        self._refreshed: dict[bytes, list[tuple[int, dict[int, int]]]] = {}
         self._agent_class = agent
         self._trace = blake2b(digest_size=8)
         self._agent_settings = AgentSettings(
@@ -46,6 +50,7 @@ class Cluster:
             deadline=scenario.deadline,
             restore_rate=scenario.restore_rate,
             key_spaces=key_spaces,
+            originals=self.originals,
         )
         members = [self._member(node) for node in self.nodes]
         for member in members:
@@ -55,6 +60,7 @@ class Cluster:
             deadline=scenario.deadline,
             put_retry_for=scenario.put_retry_for,
             key_spaces=key_spaces,
+            originals=self.originals,
         )
         self.faults()
         self.clients: list[Client] = []
@@ -180,12 +186,71 @@ class Cluster:
         putting = client.put(record.key, content, record.size, call.copies, call.or_fewer)
         self._do(client, putting, call, then)
 
-    def read(self, client: Client, record: Record, then: Callable[[Call], None]) -> None:
+    def file(self, name: bytes, copies: int, size: int) -> Record:
+        """Tell the checkers of the version that a file has now."""
+        version = self.originals.version(name)
+        record = Record(key=copy_key(name, version), copies=copies, size=size, has_source=True)
+        record.began[content_of(name, version)] = self.wire.now
+        return record
+
+    def change(self, file: Record) -> Record:
+        """Let a file change on the shared file system, behind everybody's back."""
+        name = file.name
+        self.note("changed", f"{name.decode()} to {self.originals.change(name)}")
+        new = self.file(name, file.first_copies, file.size)
+        self.checkers.changed(file.key, new)
+        return new
+
+    def read(self, client: Client, file: Record, then: Callable[[Call], None]) -> None:
         """Let a client read a file."""
-        (content,) = record.began
-        call = self._call(client, "read", record, content)
-        reading = client.read(record.key, content, record.size, record.copies)
-        self._do(client, reading, call, then)
+        call = self._call(client, "read", file)
+        call.refreshed = max(
+            (
+                version
+                for version, away in self._refreshed.get(file.name, ())
+                if self._have_returned(away)
+            ),
+            default=0,
+        )
+        self._do(client, client.read(file.name, file.size, file.first_copies), call, then)
+
+    def refresh(self, client: Client, file: Record, then: Callable[[Call], None]) -> None:
+        """Let a client make all nodes look at a file again."""
+        name, version = file.name, self.originals.version(file.name)
+
+        def refreshing() -> Generator[Any, Any, None]:
+            reached = yield from client.refresh(name)
+            if (away := self._not_reached(client, reached)) is not None:
+                self._refreshed.setdefault(name, []).append((version, away))
+                self.note("refreshed", f"{name.decode()} to {version}")
+
+        self._do(client, refreshing(), self._call(client, "refresh", file), then)
+
+    def _not_reached(self, client: Client, reached: set[int]) -> dict[int, int] | None:
+        """Return whom a refresh did not reach, and the incarnation in which it counts as dead.
+
+        None if others were not reached either: they may believe for long what they knew.
+        """
+        known = {entry.member.number: entry for entry in client.routing.entries()}
+        away = {}
+        for agent in self.agents.values():
+            number = agent.member.number
+            if number in reached:
+                continue
+            entry = known.get(number)
+            if entry is None or entry.state is not State.DEAD:
+                return None
+            if agent.node.incarnation > entry.incarnation:
+                return None  # it is back, and the client does not know
+            away[number] = entry.incarnation
+        return away
+
+    def _have_returned(self, away: dict[int, int]) -> bool:
+        """Whether all of them that still run have learnt that they were taken for dead."""
+        return all(
+            agent.node.incarnation > away.get(agent.member.number, -1)
+            for agent in self.agents.values()
+        )
 
     def get(self, client: Client, record: Record, then: Callable[[Call], None]) -> None:
         """Let a client get an object."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from ..errors import Dropped, Full, TryAgain, Unavailable
@@ -17,9 +17,11 @@ Then = Callable[[Call], None]
 
 
 class Epilogue:
-    """Reads every key, and puts, drops and reads new ones."""
+    """Reads every key and every file, and puts, drops and reads new ones."""
 
-    def __init__(self, cluster: Cluster, record: Callable[[], Record]) -> None:
+    def __init__(
+        self, cluster: Cluster, record: Callable[[], Record], files: Iterable[Record]
+    ) -> None:
         self._cluster = cluster
         self._clients = [self._in_touch(client) for client in cluster.clients]
         cluster.rng.shuffle(self._clients)
@@ -28,6 +30,9 @@ class Epilogue:
         for old in objects:
             client = cluster.rng.choice(self._clients)
             self._try(partial(cluster.get, client, old), partial(self._read, old))
+        for file in files:
+            client = cluster.rng.choice(self._clients)
+            self._try(partial(cluster.read, client, file), lambda _: None)
         for _ in self._clients:
             new = record()
             if new.or_fewer or new.copies <= len(cluster.owning):

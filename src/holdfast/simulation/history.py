@@ -18,7 +18,7 @@ class Call(msgspec.Struct, kw_only=True):
     """One call of a client and what it was answered."""
 
     client: str
-    kind: Literal["put", "get", "drop", "drop up to", "read"]
+    kind: Literal["put", "get", "drop", "drop up to", "read", "refresh"]
     key: bytes
     began: float
     node: str  # of the client
@@ -28,6 +28,7 @@ class Call(msgspec.Struct, kw_only=True):
     copies: int = 0  # likewise
     or_fewer: bool = False  # likewise
     nodes: int = 0  # that own objects, when it ended
+    refreshed: int = 0  # what is read of a file must be no older version
     ended: float | None = None
     error: HoldfastError | None = None
     result: bytes | None = None
@@ -36,7 +37,7 @@ class Call(msgspec.Struct, kw_only=True):
         outcome = "runs" if self.ended is None else f"{self.ended:.3f}: "
         if self.ended is not None:
             outcome += type(self.error).__name__ if self.error else repr(self.result)
-        what = f"{self.kind} {self.key.decode()}"
+        what = f"{self.kind} {self.key.decode()}".replace("\0", "@")
         return f"{self.began:.3f} {self.client} {what} {self.content!r} -> {outcome}"
 
 
@@ -72,6 +73,11 @@ class Record(msgspec.Struct, kw_only=True):
     def __post_init__(self) -> None:
         self.first_copies = self.least_copies = self.copies
         self.most_copies = max(self.most_copies, self.copies)
+
+    @property
+    def name(self) -> bytes:
+        """Of the file, of which this is a version."""
+        return self.key.partition(b"\0")[0]
 
     @property
     def contested(self) -> bool:

@@ -31,6 +31,7 @@ class PutMessage(msgspec.Struct, frozen=True, kw_only=True):
     up_to: int  # copies are wanted, where there may be too few members; 0: as many as owners
     onward: list[str]  # addresses
     deadline: float  # of the sender
+    without: list[int] = []  # owners that failed, in whose place others stand
 
 
 class GetMessage(msgspec.Struct, frozen=True):
@@ -43,11 +44,16 @@ class GetMessage(msgspec.Struct, frozen=True):
 class ReadMessage(msgspec.Struct, frozen=True):
     """Send a file, read it from the shared file system first if need be."""
 
-    key: bytes
-    content: bytes  # as the shared file system has it
+    name: bytes
     size: int
     copies: int
     stands_in: bool  # for an owner that failed
+
+
+class RefreshMessage(msgspec.Struct, frozen=True):
+    """A file may have changed: look at it again."""
+
+    name: bytes
 
 
 class VerifyMessage(msgspec.Struct, frozen=True):

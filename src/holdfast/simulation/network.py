@@ -12,6 +12,9 @@ from itertools import count
 from random import Random
 from typing import Any
 
+#: How many bytes travel in the time of one message.
+PIECE = 10
+
 Action = Callable[[Any], None]
 #: Called once with the answer, or None at the deadline, and with what the asker wants back.
 Then = Callable[[Any, Any], None]

@@ -198,6 +198,13 @@ class FewerForEver(Agent):
         super()._put(call)
 
 
+class NotAway(Agent):
+    """Believes what it knew of files although it was taken for dead, and told nothing."""
+
+    def _was_away(self) -> None:
+        pass
+
+
 class _UnmovedRestorer(Restorer):
     def _agree(self, ours: ObjectSummary, theirs: ObjectSummary) -> None:
         pass
@@ -263,6 +270,7 @@ PLANTED: dict[str, type[Agent]] = {
     "first-writer-decides": FirstWriterDecides,
     "same-header": SameHeader,
     "fewer-for-ever": FewerForEver,
+    "not-away": NotAway,
     "unequal-copies": UnequalCopies,
     "no-restoring": NoRestoring,
     "no-tables": NoTables,

@@ -62,6 +62,6 @@ def _run(cluster: Cluster) -> None:
         wrong = "deadlines: calls never end" if workload.running else quiet.complaint(cluster)
     if wrong := quiet.too_many_messages(cluster):
         raise Violation(wrong)
-    epilogue = Epilogue(cluster, workload.record)
+    epilogue = Epilogue(cluster, workload.record, workload.files)
     while epilogue.running:
         wire.run(wire.now + _LOOK)

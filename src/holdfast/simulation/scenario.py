@@ -49,6 +49,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             "drop": search + change,
             "drop up to": search,
             "read": search,
+            "refresh": search,
         }
 
 

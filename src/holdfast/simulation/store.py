@@ -15,6 +15,9 @@ from ..errors import Busy, Damaged, Dropped, Full, HoldfastError, KeyExists
 from ..membership.owners import Owners
 from ..restoration.holdings import TIERS, ObjectSummary, held_of
 
+#: As many copies as there are members.
+_EVERYWHERE = 1 << 16
+
 
 class Stored(msgspec.Struct, frozen=True):
     """An object with its content."""
@@ -83,7 +86,7 @@ class Store:
         capacity: int,
         watch: Callable[[str, bytes], None] = lambda _what, _key: None,
     ) -> None:
-        self._me = me
+        self.me = me
         self._watch = watch
         self._placement: _core.Placement | None = None
         self.capacity = capacity
@@ -103,11 +106,15 @@ class Store:
     def place(self, owners: Owners) -> None:
         """See all objects under other owners."""
         self._placement = owners.placement
-        self._index.place(owners.placement, self._me)
+        self._index.place(owners.placement, self.me)
 
-    def owners(self, key: bytes, copies: int) -> list[int]:
+    def owners(self, key: bytes, copies: int, without: Sequence[int] = ()) -> list[int]:
         """Return the numbers of the owners of `key`, first to last; none before the first view."""
-        return self._placement.owners(key, copies) if self._placement else []
+        return self._placement.owners(key, copies, without) if self._placement else []
+
+    def owning(self, key: bytes) -> set[int]:
+        """Return the numbers of all that own `key` if enough copies are wanted."""
+        return set(self.owners(key, _EVERYWHERE))
 
     # ---- clients -------------------------------------------------------------------------------
 

@@ -10,6 +10,10 @@ from .history import Call, Record
 _PAUSE = 2.0
 #: So often they are about a file, where there are any.
 _FILES = 0.4
+#: Of these, so often it changes and is refreshed, and so often it is refreshed only.
+_CHANGES, _REFRESHES = 0.2, 0.05
+#: So often they are about one of the first two files.
+_HOT_FILES = 0.6
 #: Objects are versions of this many things.
 _SERIES = 5
 #: No put wants more copies.
@@ -36,19 +40,18 @@ class Workload:
         self._objects: list[Record] = []
         self._files: list[Record] = []
         for number in range(cluster.scenario.files):
-            key = b"f%d" % number
-            record = Record(
-                key=key,
-                copies=self._rng.choice((1, 2, 2, 3)),
-                size=self._rng.randint(1, 40),
-                has_source=True,
-            )
-            record.began[key + b"/0"] = 0.0
-            self._records[key] = record
-            self._files.append(record)
+            copies, size = self._rng.choice((1, 2, 2, 3)), self._rng.randint(1, 40)
+            file = cluster.file(b"f%d" % number, copies, size)
+            self._records[file.key] = file
+            self._files.append(file)
         self.running = 0
         for client in cluster.clients * cluster.scenario.threads:
             self._next(client)
+
+    @property
+    def files(self) -> list[Record]:
+        """All files, as they are now."""
+        return self._files
 
     def stop(self) -> None:
         """Begin no more calls."""
@@ -80,7 +83,7 @@ class Workload:
         self.running += 1
         cluster, rng = self._cluster, self._rng
         if self._files and rng.random() < _FILES:
-            cluster.read(client, rng.choice(self._files), self._ended)
+            self._call_file(client)
             return
         choice = rng.random()
         if choice < 0.4 or not self._objects:
@@ -101,6 +104,18 @@ class Workload:
             cluster.put(client, record, _version(record, 0), self._ended, copies)
         else:
             cluster.put(client, record, _version(record, 1), self._ended)
+
+    def _call_file(self, client: Client) -> None:
+        cluster, rng = self._cluster, self._rng
+        hot = rng.random() < _HOT_FILES
+        number, choice = rng.randrange(2 if hot else len(self._files)), rng.random()
+        if choice < _CHANGES:
+            self._files[number] = cluster.change(self._files[number])
+        file = self._files[number]
+        if choice < _CHANGES + _REFRESHES:
+            cluster.refresh(client, file, self._ended)
+        else:
+            cluster.read(client, file, self._ended)
 
     def _ended(self, call: Call) -> None:
         self.running -= 1
