@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast import _core
 from holdfast.errors import BadInput
-from holdfast.placement import ring, tree
+from holdfast.placement import ring, trees
 
 members = st.dictionaries(st.text(min_size=1, max_size=8), st.sampled_from("abcdé "), min_size=1)
 MANY = 10_000
@@ -24,7 +24,7 @@ def test_both_trees_agree_on_every_path(
 ) -> None:
     spelled, native = ring.Ring(racks, 5), _core.Ring(list(racks), 5)
     labels = [racks[node] for node in native.nodes]
-    python, fast = tree.Trees(spelled, labels, degree), _core.Trees(native, labels, degree)
+    python, fast = trees.Trees(spelled, labels, degree), _core.Trees(native, labels, degree)
     for key in keys:
         for node in (*racks, "nobody"):
             above = python.ancestors(key, node)
@@ -88,12 +88,12 @@ def test_all_nodes_share_the_work() -> None:
 def test_what_makes_no_tree_is_refused() -> None:
     some = ring.Ring(["a", "b"])
     for made in (some, _core.Ring(["a", "b"])):
-        kind = tree.Trees if made is some else _core.Trees
+        kind = trees.Trees if made is some else _core.Trees
         with pytest.raises(BadInput, match="at least 2"):
             kind(made, ["", ""], 1)  # type: ignore[arg-type]
         with pytest.raises(BadInput, match="1 racks for 2"):
             kind(made, [""], 2)  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="at least one"):
-        tree.Trees(ring.Ring([]), [], 2)
+        trees.Trees(ring.Ring([]), [], 2)
     with pytest.raises(BadInput, match="at least one"):
         _core.Trees(_core.Ring([]), [], 2)
