@@ -119,6 +119,8 @@ def test_the_longest_prefix_counts_whatever_the_order() -> None:
         assert [m.node for m in owners.of(b"@sabc", 3)] == ["node-1"]
         assert [m.node for m in owners.of(b"@sa", 3)] == ["node-2"]
         assert len(owners.of(b"@a", 3)) == 3
+        found = [owners.space(key) for key in (b"@sabc", b"@sa", b"@a")]
+        assert found == [long, short, None]
 
 
 def test_a_spare_in_a_slot_is_an_owner_and_none_on_the_ring() -> None:
@@ -127,6 +129,12 @@ def test_a_spare_in_a_slot_is_an_owner_and_none_on_the_ring() -> None:
     assert [m.node for m in owners.of(b"@s/key", 2)] == ["node-0", "node-8"]
     assert [m.node for m in owners.of(b"key", 2)] == ["node-8"]
     assert sorted(owners.members) == [100, 108]
+
+
+def test_no_owner_was_lost_with_a_spare() -> None:
+    states = [State.ALIVE] * 7 + [State.DEAD] * 2
+    owners = Owners(view(states, [False] * 8 + [True]), 8)
+    assert owners.lost == {"node-7"}
 
 
 def test_groups_move_only_where_somebody_has_gone() -> None:

@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "rpc/parked_requests.hpp"
 #include "rpc/server.hpp"
 #include "support.hpp"
 
@@ -337,6 +338,18 @@ TEST_CASE("heartbeats come while a call is parked, and cease when Python is stuc
     beat();
     replies.listen(300ms);
     CHECK(replies.heartbeats == 0);
+}
+
+TEST_CASE("heartbeats come as the least patient call of a connection needs them") {
+    ParkedRequests parked;
+    const TimePoint now{};
+    parked.add(1, 60s, now, [] {});
+    CHECK(parked.heartbeat_due() == now + 15s);
+    parked.add(2, 200ms, now + 1s, [] {});
+    CHECK(parked.silence() == 200ms);
+    CHECK(parked.heartbeat_due() == now + 1s + 50ms);
+    parked.add(3, 60s, now + 1s, [] {});
+    CHECK(parked.silence() == 200ms);
 }
 
 TEST_CASE("a Python loop counts as overdue only beyond its usual pause") {
