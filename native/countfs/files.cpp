@@ -107,7 +107,7 @@ void read(fuse_req_t request, fuse_ino_t, size_t size, off_t offset, fuse_file_i
 
 void write(fuse_req_t request, fuse_ino_t, const char* bytes, size_t size, off_t offset,
            fuse_file_info* info) {
-    Mount& mount = mount_of(request);
+    CountingMount& mount = mount_of(request);
     if (int error = mount.storage.troubles.meet(request, file(info)->path, "write")) {
         fuse_reply_err(request, error);
         return;
