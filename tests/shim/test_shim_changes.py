@@ -73,7 +73,7 @@ def test_warming_names_the_command_that_admits_what_was_changed(shell: Shell) ->
     assert shell.shimmed(f"echo second > $ROOT/{NAMES[0]}").code == 0
     told = warm()
     assert f"{len(NAMES) - 1} files are cached" in told
-    assert "1 were skipped" in told
+    assert "Skipped 1 file:" in told
     assert "changed by a program of the job (`holdfast refresh` admits those again)" in told
     done = run_in(shell.cluster.directory, HOLDFAST, "refresh", f"{shell.root}/{NAMES[0]}")
     assert done.returncode == 0, done.stderr

@@ -64,10 +64,10 @@ def warm(
     print(f"{cached} cached ({format_size(total.bytes)}).")
     if total.left_out:
         print(
-            f"{total.left_out} were skipped: they are too large, changed too recently "
-            "(file_settled), are not regular or not readable, found no room, belong to "
-            "agents that failed, or were changed by a program of the job (`holdfast "
-            "refresh` admits those again). They are read from the shared file system."
+            f"Skipped {plural(total.left_out, 'file', 'files')}: too large, changed too recently "
+            "(file_settled), not regular, not readable, without room, owned by agents that "
+            "failed, or changed by a program of the job (`holdfast refresh` admits those "
+            "again). What was skipped is read from the shared file system."
         )
 
 
@@ -89,10 +89,10 @@ def _broadcast(config: Config, directory: str, as_json: bool) -> None:
     print(f"{have} {all_of_it}: {done.fetched} copies, {size}.")
     if done.left_out:
         print(
-            f"{done.left_out} were skipped: they are too large (tree_largest), changed "
-            "too recently (file_settled), are not regular or not readable, found no "
-            "room, or were changed by a program of the job (`holdfast refresh` admits "
-            "those again). They are fetched or read on demand."
+            f"Skipped {plural(done.left_out, 'file', 'files')}: too large (tree_largest), changed "
+            "too recently (file_settled), not regular, not readable, without room, or changed "
+            "by a program of the job (`holdfast refresh` admits those again). What was skipped "
+            "is fetched or read on demand."
         )
     if done.stalled:
         print(
