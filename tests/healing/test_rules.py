@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 import time
 
 import pytest
@@ -340,6 +341,38 @@ def test_rule_9_versions_below_a_watermark_are_gone_for_ever_and_cost_nothing(
         assert kept == sorted([*above, "T/15", "T/notes"])
         wait_for(lambda: [info.key for info in job.objects.list("T/")] == kept)
         assert job.objects.get("T/notes") == b"stays"
+
+
+def test_rule_9_many_versions_are_gone_at_once_and_their_nodes_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOLDFAST_PROBE_PERIOD", "1 s")
+    many = 20_000
+    with small_cluster(3) as (_, job, inside):
+
+        def put(first: int) -> None:
+            for version in range(first, many, 8):
+                job.objects.put(f"T/{version}", b"x", copies=2)
+
+        threads = [threading.Thread(target=put, args=(first,)) for first in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        job.objects.drop_below("T/", many - 1)
+        assert [info.key for info in job.objects.list("T/")] == [f"T/{many - 1}"]
+        for version in range(0, many - 1, 97):
+            with pytest.raises(errors.Dropped):
+                job.objects.get(f"T/{version}")
+        for node in range(3):
+            wait_for(lambda node=node: inside.status(node).counters["dropped"] > 0)
+            assert len(inside.view(node).live()) == 3
+            assert not inside.view(node).lost()
+        wait_for(
+            lambda: (
+                sum(inside.status(node).counters["dropped"] for node in range(3)) == 2 * (many - 1)
+            )
+        )
 
 
 def test_rule_10_restoring_waits_when_many_vanish_at_once(

@@ -20,12 +20,14 @@ from holdfast.errors import (
 from holdfast.membership.view import SPARE, Entry, Member, State, View
 from holdfast.objects.steps import (
     DoubtStep,
+    DropBelowStep,
     DropStep,
     LookStep,
     MergeStep,
     ObjectSteps,
     PutStep,
     RefreshStep,
+    SleepStep,
     Step,
     Steps,
 )
@@ -293,3 +295,62 @@ def test_a_drop_says_how_many_copies_were_wanted() -> None:
     driven.drive(driven.client.drop(KEY, 3), lambda _: False)
     drops = [step for step in driven.done if isinstance(step, DropStep)]
     assert [(len(drop.owners), drop.copies) for drop in drops] == [(2, 3), (2, 3)]
+
+
+def test_versions_are_dropped_when_all_who_live_have_answered() -> None:
+    driven = Driven(entries(3))
+    failures = {1: 2}  # how often a member does not answer
+
+    def answer(step: Step) -> bool:
+        if isinstance(step, DropBelowStep) and failures.get(step.member.number, 0):
+            failures[step.member.number] -= 1
+            raise DeadlineMissed("no answer")
+        if isinstance(step, SleepStep):
+            driven.now += step.seconds
+        return False
+
+    driven.client = ObjectSteps(
+        driven.routing, lambda: driven.now, random.Random(1), put_retry_for=12.0
+    )
+    driven.drive(driven.client.drop_below(KEY), answer)
+    told = [step.member.number for step in driven.done if isinstance(step, DropBelowStep)]
+    assert told == [0, 1, 2, 1, 1]
+    assert driven.now >= 10.0  # it was avoided twice
+    assert [step.member.number for step in driven.done if isinstance(step, DoubtStep)] == [1, 1]
+
+
+def test_who_dies_need_not_answer_a_drop_of_versions() -> None:
+    driven = Driven(entries(3))
+
+    def answer(step: Step) -> bool:
+        if isinstance(step, DropBelowStep) and step.member.number == 1:
+            raise DeadlineMissed("no answer")
+        if isinstance(step, SleepStep):
+            driven.now += step.seconds
+        died = isinstance(step, RefreshStep) and driven.now > 1.0
+        return died and driven.routing.merge(entries(3, dead=(1,)))
+
+    driven.drive(driven.client.drop_below(KEY), answer)
+    told = [step.member.number for step in driven.done if isinstance(step, DropBelowStep)]
+    assert told == [0, 1, 2]
+
+
+def test_a_drop_of_versions_names_who_did_not_answer() -> None:
+    driven = Driven(entries(20))
+
+    def silent(step: Step) -> bool:
+        if isinstance(step, DropBelowStep) and step.member.number > 9:
+            raise DeadlineMissed("it sleeps")
+        if isinstance(step, SleepStep):
+            driven.now += step.seconds
+        return False
+
+    with pytest.raises(Unavailable, match=r"n10, .* and 2 more did not .* is safe; n10: it sleeps"):
+        driven.drive(driven.client.drop_below(KEY), silent)
+    assert 10.0 <= driven.now < 16.0
+
+
+def test_versions_are_not_dropped_where_nobody_lives() -> None:
+    driven = Driven(entries(2, dead=(0, 1)))
+    with pytest.raises(Unavailable, match="no node answered"):
+        driven.drive(driven.client.drop_below(KEY), lambda _: False)

@@ -108,6 +108,7 @@ BREAKS = {
     "no-tables": "equal placement",
     "no-delay": "delay",
     "chatter": "messages",
+    "one-answer": "dropping is final",
 }
 
 

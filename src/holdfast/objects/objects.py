@@ -216,8 +216,9 @@ class Objects:
         `run/T/12` or `run/T/notes`. However many objects that are, every node remembers it in a
         few bytes, so it is the way to forget old steps of a long run.
 
-        When this returns, every node that answers has removed them. A node that does not hears of
-        it from the others, as of any drop.
+        When this returns, every node that lives has taken note, so that nobody gets them or writes
+        them any more; their room is given back bit by bit. If some nodes do not answer, and are
+        not found to be dead meanwhile, `Unavailable` names them; repeating it is safe.
         """
         name = encode_key(prefix)
         try:

@@ -34,6 +34,8 @@ _PAUSE = 0.05
 #: Of a member that does not answer. Another session may have taken the port of one that died: its
 #: agent refuses our job key.
 FAILURES = (TryAgain, Refused)
+#: How many members that do not answer are named.
+_NAMED = 8
 #: How many owners are asked again before an object counts as not found.
 _AGAIN = 2
 
@@ -231,16 +233,31 @@ class ObjectSteps:
                     copies = max(copies, (yield from self._copies_known_to(error)))
 
     def drop_below(self, prefix: bytes) -> Steps:
-        """Let all members drop versions (rule 9); those that do not answer will hear of it."""
+        """Let all members drop versions (rule 9): in the end each has answered, or has died."""
+        until, told = self._clock() + self._put_retry_for, set[int]()
+        causes: dict[str, str] = {}
         yield RefreshStep()
-        told, now = False, self._clock()
-        # Those that failed recently are asked as well, after the others: they may hold some.
-        for member in sorted(self._routing.live, key=lambda one: self._routing.avoids(one, now)):
-            try:
-                yield DropBelowStep(member)
-                told = True
-            except FAILURES as error:
-                yield from self._blame(member, prefix, error)
+        while left := [member for member in self._routing.live if member.number not in told]:
+            now = self._clock()
+            ready = [member for member in left if not self._routing.avoids(member, now)]
+            for member in ready:
+                try:
+                    yield DropBelowStep(member)
+                    told.add(member.number)
+                except FAILURES as error:
+                    causes[member.node] = str(error)
+                    yield from self._blame(member, prefix, error)
+            left = [member for member in left if member.number not in told]
+            if left and self._clock() >= until:
+                missing = _named(left)
+                why = "".join(f"; {node}: {cause}" for node, cause in causes.items())
+                raise Unavailable(
+                    f"{missing} did not answer and may still hold versions of {show(prefix)}; "
+                    f"drop them again, which is safe{why}"
+                )
+            # Those that failed speak up, or are found to be dead.
+            if left and not (yield RefreshStep()):
+                yield SleepStep(_PAUSE)
         if not told:
             raise Unavailable(f"no node answered, so no version of {show(prefix)} was dropped")
 
@@ -333,6 +350,12 @@ class _Trouble:
 
     def __str__(self) -> str:
         return "".join(f"; {node}: {error}" for node, error in self.causes.items())
+
+
+def _named(members: list[Member]) -> str:
+    """Name some members, and say how many more there are."""
+    more = f" and {len(members) - _NAMED} more" if len(members) > _NAMED else ""
+    return ", ".join(member.node for member in members[:_NAMED]) + more
 
 
 def show(key: bytes) -> str:

@@ -36,6 +36,7 @@ from ..restoration.node_machine import (
     SuspectsInstruction,
 )
 from ..restoration.restorer import Restorer
+from .clients import Client
 from .file_owner import FileOwner
 from .members import PERIOD, RelayMessage, SimulatedMember
 from .messages import (
@@ -83,6 +84,7 @@ class Agent(SimulatedMember):
 
     store_class = Store
     restorer_class = Restorer
+    client_class = Client  # on whatever node
     fenced = True
     tabled = True  # key spaces have owners of their own
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ..errors import Dropped, Full, KeyExists, NotEnoughNodes, NotFound, TryAgain
 from ..membership.key_spaces import KeySpace, fitting
 from ..restoration.holdings import ASIDE
-from .history import Call, Record, Violation, named_by, up_to
+from .history import Call, Record, Violation, named_by, series, up_to, watermark
 from .originals import copy_key, version_in
 from .scenario import Scenario
 
@@ -36,6 +36,8 @@ class Checkers:
         self._viewed: dict[int, float] = {}  # when a member last saw other owners
         self._nodes: dict[int, str] = {}  # by member
         self._started: dict[int, float] = {}
+        self._running: set[int] = set()
+        self._marks: dict[tuple[int, bytes], int] = {}  # by member and prefix
         self._pulled: Counter[int] = Counter()  # bytes
         self.records: dict[bytes, Record] = {}
         self.calm_since = 0.0  # since when there was no fault; infinite while there is one
@@ -71,6 +73,7 @@ class Checkers:
             case "read":
                 self._read(call)
             case "drop" | "drop up to" if call.error is None:
+                self._told(call)
                 for dropped in self._dropped_by(call):
                     self._dropped(call, dropped)
         if call.error is not None:
@@ -138,6 +141,18 @@ class Checkers:
         if call.kind == "drop up to":
             return [self.records[key] for key in up_to(call.key, self.records)]
         return []
+
+    def _told(self, call: Call) -> None:
+        """Check that all know of dropped versions who live in the view of the client.
+
+        So as many have to die before it is forgotten as were to hold an object.
+        """
+        prefix, version = series(call.key)
+        for member in call.live & self._running:
+            if self._marks.get((member, prefix), 0) <= version:
+                raise Violation(
+                    f"dropping is final: {call}, of which {self._nodes[member]} knows nothing"
+                )
 
     def _dropped(self, call: Call, record: Record) -> None:
         if record.drop_acknowledged is not None:
@@ -240,6 +255,9 @@ class Checkers:
 
     def learnt(self, member: int, notice: bytes) -> None:
         """Take note that a member has learnt of a drop."""
+        if notice.startswith(b"w"):
+            prefix, version = watermark(notice)
+            self._marks[member, prefix] = version
         for key in named_by(notice, self.records):
             record = self.record(key)
             if record.drop_began is None:
@@ -250,6 +268,7 @@ class Checkers:
     def started(self, member: int, node: str) -> None:
         """Take note that a member has started; it holds nothing."""
         self._nodes[member] = node
+        self._running.add(member)
         self._started[member] = self._clock()
 
     def viewed(self, member: int) -> None:
@@ -277,6 +296,7 @@ class Checkers:
 
     def killed(self, member: int) -> None:
         """Take note that a member has died, with all that it held."""
+        self._running.remove(member)
         for record in self.records.values():
             for key in (record.key, *record.aside):
                 self.removed(member, key, "killed")

@@ -74,6 +74,8 @@ Doing = Generator[IdleFor | Send, Any, Any]
 class Client:
     """One client, a process on a node."""
 
+    steps_class = steps.ObjectSteps
+
     def __init__(
         self,
         network: Network,
@@ -98,9 +100,7 @@ class Client:
         self._network = network
         self._local = local
         self._rng = Random(network.rng.random())
-        self._steps = steps.ObjectSteps(
-            self.routing, self._clock, self._rng, settings.put_retry_for
-        )
+        self._steps = self.steps_class(self.routing, self._clock, self._rng, settings.put_retry_for)
 
     def _clock(self) -> float:
         return self._network.now

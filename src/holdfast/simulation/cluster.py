@@ -169,7 +169,8 @@ class Cluster:
             agent = self.agents.get(node)
             return agent.member if agent else None
 
-        return Client(self.wire, name, node, entries, self._client_settings, local)
+        client = self._agent_class.client_class
+        return client(self.wire, name, node, entries, self._client_settings, local)
 
     def put(
         self,
@@ -289,6 +290,8 @@ class Cluster:
             call.ended = self.wire.now
             call.error = error
             call.nodes = len(self.owning)
+            if call.kind == "drop up to":
+                call.live = frozenset(member.number for member in client.routing.live)
             if call.kind in ("get", "read") and result:
                 call.result = result[0] if call.kind == "get" else result
             self.note("called", str(call))

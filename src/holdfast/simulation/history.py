@@ -29,6 +29,7 @@ class Call(msgspec.Struct, kw_only=True):
     or_fewer: bool = False  # likewise
     nodes: int = 0  # that own objects, when it ended
     refreshed: int = 0  # what is read of a file must be no older version
+    live: frozenset[int] = frozenset()  # members in the client's view, when it had dropped up to it
     ended: float | None = None
     error: HoldfastError | None = None
     result: bytes | None = None
@@ -116,5 +117,10 @@ def named_by(notice: bytes, keys: Iterable[bytes]) -> list[bytes]:
     topic, text = notice[:1], notice[1:]
     if topic == b"t":
         return [text]
-    version, prefix = int.from_bytes(text[:8], "little"), text[8:]
+    prefix, version = watermark(notice)
     return up_to(prefix + b"%d" % (version - 1), keys)
+
+
+def watermark(notice: bytes) -> tuple[bytes, int]:
+    """Return the prefix of a notice that versions were dropped, and below which one."""
+    return notice[9:], int.from_bytes(notice[1:9], "little")

@@ -9,13 +9,16 @@ from typing import Any
 import msgspec
 
 from .._core import IndexedObject, crc32c, tombstone
+from ..errors import Unavailable
 from ..membership.events import ProbeInstruction
 from ..membership.owners import Owners
+from ..objects.steps import FAILURES, DropBelowStep, ObjectSteps, RefreshStep, Steps
 from ..restoration.events import RestorationEvent, RestorationInstruction
 from ..restoration.holdings import Holdings, ObjectSummary
 from ..restoration.restorer import Restorer
 from ..restoration.trimmer import Trimmer
 from .agents import Agent
+from .clients import Client
 from .network import NetworkCall
 from .store import Store, Writer
 
@@ -255,6 +258,30 @@ class Chatter(Agent):
             self._probe(ProbeInstruction(0, member, None, [], 1.0))
 
 
+class _EasySteps(ObjectSteps):
+    def drop_below(self, prefix: bytes) -> Steps:
+        yield RefreshStep()
+        told = 0
+        for member in self._routing.live:
+            try:
+                yield DropBelowStep(member)
+                told += 1
+            except FAILURES as error:
+                yield from self._blame(member, prefix, error)
+        if not told:
+            raise Unavailable("nobody answered")
+
+
+class _EasyClient(Client):
+    steps_class = _EasySteps
+
+
+class OneAnswer(Agent):
+    """Has clients to whom one answer is enough when they drop versions."""
+
+    client_class = _EasyClient
+
+
 PLANTED: dict[str, type[Agent]] = {
     "no-fence": NoFence,
     "unconfirmed-trim": UnconfirmedTrim,
@@ -276,4 +303,5 @@ PLANTED: dict[str, type[Agent]] = {
     "no-tables": NoTables,
     "no-delay": NoDelay,
     "chatter": Chatter,
+    "one-answer": OneAnswer,
 }

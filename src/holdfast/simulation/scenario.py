@@ -47,7 +47,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             "get": search,
             "put": change,
             "drop": search + change,
-            "drop up to": search,
+            "drop up to": search + change,
             "read": search,
             "refresh": search,
         }
