@@ -19,7 +19,12 @@ void Operations::add_to(Handlers& handlers) {
     handlers.add(Op::Hand, [this](Request& request) { return hand(request); });
     handlers.add(Op::Seal, [this](Request& request) { return seal(request); });
     handlers.add(Op::Get, [this](Request& request) { return get(request); });
-    handlers.add(Op::List, [this](Request& request) { return list(request); });
+    handlers.add(Op::List, [this](Request& request) -> Outcome {
+        if (!store_.is_sweeping()) return list(request);
+        // What was dropped and still lies there is passed over, however much it is.
+        return Blocking{lane::kDisk,
+                        [this, request = std::move(request)](Body&) { return list(request); }};
+    });
     handlers.add(Op::Call, [this](Request& request) { return call(request); });
     handlers.add(Op::Wait, [this](Request& request) { return wait(request); });
     handlers.add(Op::Stat, [this](Request& request) { return stat(request, false); });

@@ -161,10 +161,9 @@ void bind_object_index(nb::module_& module) {
                 auto notice = Notice::decode(as_string(encoded));
                 if (!notice) raise(Status(Code::BadInput, "that is no notice"));
                 bool is_new = self.learn(*notice);
-                ObjectIndex::Sweep sweep{*notice};
-                while (!self.sweep(sweep, kAll)) continue;
+                while (!self.sweep(kAll)) continue;
                 std::vector<IndexedObject> gone;
-                for (auto& object : sweep.gone) gone.push_back({object});
+                for (auto& object : self.take_gone()) gone.push_back({object});
                 return std::pair(is_new, gone);
             },
             "notice"_a, "Whether it is new, and what it dropped.")

@@ -1,6 +1,7 @@
 #include "store/object_index.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace holdfast {
 
@@ -50,7 +51,9 @@ ObjectPtr ObjectIndex::raise_copies(const ObjectPtr& object, std::uint16_t copie
 
 ObjectPtr ObjectIndex::find(const std::string& key) const {
     auto slot = objects_.find(key);
-    return slot == objects_.end() ? nullptr : slot->second;
+    if (slot == objects_.end() || !slot->second) return nullptr;
+    // No watermark is over what has a source, which may still have to be evicted.
+    return !slot->second->has_source && hidden(key) ? nullptr : slot->second;
 }
 
 bool ObjectIndex::is_being_written(const std::string& key) const {
@@ -88,11 +91,21 @@ Status ObjectIndex::writable(const std::string& key) const {
 
 std::vector<ObjectPtr> ObjectIndex::list(const std::string& prefix, const std::string& after,
                                          std::size_t most) const {
-    std::vector<ObjectPtr> found;
-    auto slot = after < prefix ? objects_.lower_bound(prefix) : objects_.upper_bound(after);
-    for (; slot != objects_.end() && slot->first.starts_with(prefix) && found.size() < most; ++slot)
-        if (slot->second) found.push_back(slot->second);
-    return found;
+    Listing listing{prefix, after, most};
+    list(listing, std::numeric_limits<std::size_t>::max());
+    return std::move(listing.found);
+}
+
+bool ObjectIndex::list(Listing& listing, std::size_t looks) const {
+    auto& [prefix, reached, most, found] = listing;
+    auto slot = reached < prefix ? objects_.lower_bound(prefix) : objects_.upper_bound(reached);
+    for (; looks > 0; ++slot, --looks) {
+        if (slot == objects_.end() || !slot->first.starts_with(prefix) || found.size() == most)
+            return true;
+        reached = slot->first;
+        if (slot->second && !hidden(reached)) found.push_back(slot->second);
+    }
+    return false;
 }
 
 // ---- leaving ---------------------------------------------------------------------------------
@@ -160,56 +173,85 @@ ObjectIndex::Moved ObjectIndex::move_aside(const std::string& key, std::uint64_t
 // ---- rule 9 ----------------------------------------------------------------------------------
 
 bool ObjectIndex::learn(const Notice& notice) {
-    if (notice.topic == Topic::Tombstone && watermarks_.over(notice.text)) return false;
-    if (notice.topic == Topic::Watermark) {
+    if (notice.topic == Topic::Tombstone) {
+        if (watermarks_.over(notice.text)) return false;
+        remove(notice.text);
+    } else if (notice.topic == Topic::Watermark) {
         auto mark = Watermark::decode(notice.text);
         if (!mark || watermarks_.cover(*mark)) return false;
         for (auto& covered : watermarks_.raise(*mark))
             notices_.forget({Topic::Watermark, covered.encode()});
+        auto waiting = std::ranges::find_if(sweeps_, [&](const Sweep& sweep) {
+            return sweep.part == Sweep::Part::Begin && sweep.mark.prefix == mark->prefix;
+        });
+        if (waiting == sweeps_.end()) waiting = sweeps_.emplace(waiting);
+        waiting->mark = *std::move(mark);
     }
     return notices_.add(notice);
 }
 
-bool ObjectIndex::sweep(Sweep& sweep, std::size_t most) {
-    if (sweep.notice.topic == Topic::Tombstone) {
-        remove(sweep.notice.text, sweep.gone);
-        return true;
+bool ObjectIndex::sweep(std::size_t most) {
+    if (!sweeping()) return true;
+    Sweep& sweep = sweeps_.front();
+    switch (sweep.part) {
+        case Sweep::Part::Begin:
+            sweep.reached = sweep.mark.prefix;
+            sweep.part = Sweep::Part::Objects;
+            [[fallthrough]];
+        case Sweep::Part::Objects:
+            if (!sweep_objects(sweep, most)) break;
+            sweep.reached = sweep.mark.prefix;
+            sweep.part = Sweep::Part::Losses;
+            break;
+        case Sweep::Part::Losses:
+            if (sweep_losses(sweep, most)) sweep.part = Sweep::Part::Notices;
+            break;
+        case Sweep::Part::Notices:
+            if (sweep_notices(sweep)) sweeps_.pop_front();
     }
-    auto mark = Watermark::decode(sweep.notice.text);
-    if (sweep.notice.topic != Topic::Watermark || !mark) return true;
-    if (!sweep.in_notices) {
-        std::vector<std::string> covered;
-        Walk walk(*this, std::max(sweep.reached, mark->prefix));
-        auto more = [&] { return !walk.done() && walk.key().starts_with(mark->prefix); };
-        for (; more() && most > 0; walk.next(), --most) {
-            sweep.reached = walk.key();
-            if (mark->covers(sweep.reached)) covered.push_back(sweep.reached);
-        }
-        bool through = !more();
-        for (auto& key : covered) remove(key, sweep.gone);
-        if (!through) return false;
-        std::erase_if(lost_, [&](auto& key) {
-            bool is_below = mark->covers(key);
-            if (is_below) lost_bytes_ -= key.size() + kEntryBytes;
-            return is_below;
-        });
-        sweep.in_notices = true;
+    return !sweeping();
+}
+
+bool ObjectIndex::sweep_objects(Sweep& sweep, std::size_t most) {
+    std::vector<std::string> covered;
+    Walk walk(*this, sweep.reached);
+    auto more = [&] { return !walk.done() && walk.key().starts_with(sweep.mark.prefix); };
+    for (; more() && most > 0; walk.next(), --most) {
+        sweep.reached = walk.key();
+        if (sweep.mark.covers(sweep.reached)) covered.push_back(sweep.reached);
     }
-    // Tombstones say no more than the watermark.
+    bool through = !more();
+    for (auto& key : covered) remove(key);
+    return through;
+}
+
+bool ObjectIndex::sweep_losses(Sweep& sweep, std::size_t most) {
+    auto lost = lost_.upper_bound(sweep.reached);
+    for (; most > 0; --most) {
+        if (lost == lost_.end() || !lost->starts_with(sweep.mark.prefix)) return true;
+        sweep.reached = *lost++;
+        if (sweep.mark.covers(sweep.reached)) forget_loss(sweep.reached);
+    }
+    return false;
+}
+
+// Tombstones say no more than the watermark.
+bool ObjectIndex::sweep_notices(Sweep& sweep) {
     for (auto& encoded : notices_.in({sweep.bucket})) {
         auto notice = Notice::decode(encoded);
-        if (notice->topic == Topic::Tombstone && mark->covers(notice->text)) forget(*notice);
+        if (notice->topic == Topic::Tombstone && sweep.mark.covers(notice->text)) forget(*notice);
     }
     return ++sweep.bucket == Notices::kBuckets;
 }
 
-void ObjectIndex::remove(const std::string& key, std::vector<ObjectPtr>& gone) {
+void ObjectIndex::remove(const std::string& key) {
     forget_loss(key);
     forget_held(key);
-    ObjectPtr object = find(key);
-    if (!object) return;
+    auto slot = objects_.find(key);
+    if (slot == objects_.end() || !slot->second) return;
+    ObjectPtr object = slot->second;
     unlink(object);
-    gone.push_back(object);
+    gone_.push_back(object);
 }
 
 void ObjectIndex::forget_held(const std::string& key) {
@@ -246,7 +288,7 @@ std::array<std::uint64_t, Survey::kBuckets> ObjectIndex::buckets_with(std::uint6
 std::vector<Held> ObjectIndex::strays(std::size_t most, const std::string& after) const {
     std::vector<Held> found;
     auto stray = survey_.strays().upper_bound(after);
-    for (; stray != survey_.strays().end() && found.size() < most; ++stray)
+    for (; stray != survey_.strays().end() && most > 0; ++stray, --most)
         if (auto held = this->held(*stray)) found.push_back(*std::move(held));
     return found;
 }
@@ -256,7 +298,8 @@ bool ObjectIndex::fill(HeldList& list, std::size_t most) const {
         Walk walk(*this, list.reached_);
         for (; !walk.done() && most > 0; walk.next(), --most) {
             list.reached_ = walk.key();
-            if (auto held = walk.held()) list.add(*std::move(held), survey_);
+            auto held = walk.held();
+            if (held && !hidden(held->key)) list.add(*std::move(held), survey_);
         }
         if (!walk.done()) return false;
         list.in_ghosts_ = true;
@@ -271,6 +314,7 @@ bool ObjectIndex::fill(HeldList& list, std::size_t most) const {
 }
 
 std::optional<Held> ObjectIndex::held(const std::string& key) const {
+    if (hidden(key)) return std::nullopt;
     if (ObjectPtr object = find(key)) return Held::of(*object);
     auto ghost = survey_.ghosts().find(key);
     if (ghost != survey_.ghosts().end()) return ghost->second;

@@ -10,10 +10,11 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -44,7 +45,8 @@ class ObjectIndex {
 
     // ---- looking -----------------------------------------------------------------------------
 
-    ObjectPtr find(const std::string& key) const;  // null if absent, or not yet published
+    // Null if absent, not yet published, or dropped and not yet swept.
+    ObjectPtr find(const std::string& key) const;
     bool is_being_written(const std::string& key) const;
     // Why it is: NotFound, Dropped, or Damaged if there was a copy that went bad.
     Status absent(const std::string& key) const;
@@ -53,6 +55,13 @@ class ObjectIndex {
     // Objects whose key starts with `prefix` and comes after `after`, in order.
     std::vector<ObjectPtr> list(const std::string& prefix, const std::string& after,
                                 std::size_t most) const;
+    struct Listing {
+        std::string prefix, reached;  // at first: what they come after
+        std::size_t most;
+        std::vector<ObjectPtr> found = {};
+    };
+    // The same, of `looks` keys more; true once there are enough of them, or no more.
+    bool list(Listing& listing, std::size_t looks) const;
     // Of the keys that are remembered since their copies went bad.
     std::uint64_t lost_bytes() const { return lost_bytes_; }
 
@@ -82,21 +91,18 @@ class ObjectIndex {
     // ---- rule 9 ------------------------------------------------------------------------------
 
     // False if it is known, or says no more than what is known. A key that is dropped is so from
-    // now on; who is writing it finds out when it publishes. What lies there is removed by sweep().
+    // now on: nothing finds it, and who is writing it finds out when it publishes. What lies below
+    // a watermark leaves in sweeps; until then only digests and counts have it.
     bool learn(const Notice& notice);
     void forget(const Notice& notice) { notices_.forget(notice); }
     const Notices& notices() const { return notices_; }
 
-    // Goes through all that a new notice drops.
-    struct Sweep {
-        Notice notice;
-        std::string reached = {};
-        bool in_notices = false;
-        std::uint32_t bucket = 0;
-        std::vector<ObjectPtr> gone = {};  // left the index; the caller takes them
-    };
-    // Looks at about `most` objects or notices more; true once it is through.
-    bool sweep(Sweep& sweep, std::size_t most);
+    // Whether there is something to sweep.
+    bool sweeping() const { return !sweeps_.empty(); }
+    // Looks at `most` keys more, or at a few notices; true once it is through.
+    bool sweep(std::size_t most);
+    // What was dropped and has left since this was last asked.
+    std::vector<ObjectPtr> take_gone() { return std::exchange(gone_, {}); }
 
     // ---- rule 8: what co-owners compare (survey.hpp says more, also of ghosts) ---------------
 
@@ -110,6 +116,7 @@ class ObjectIndex {
     // Objects that we own first and for which there are too few nodes.
     std::uint64_t short_of_nodes() const { return survey_.short_of_nodes(); }
     std::array<std::uint64_t, Survey::kBuckets> buckets_with(std::uint64_t peer) const;
+    // Looks at `most` of them; leaves out those that are dropped.
     std::vector<Held> strays(std::size_t most, const std::string& after) const;
 
     // Adds to a list what it wants of the next `most` objects; true once it is complete. Needs no
@@ -162,19 +169,35 @@ class ObjectIndex {
         std::map<std::string, Survey::Through>::const_iterator held_;
     };
 
+    // What one watermark drops: objects at first, then losses, then notices.
+    struct Sweep {
+        Watermark mark;
+        enum class Part { Begin, Objects, Losses, Notices } part = Part::Begin;
+        std::string reached = {};
+        std::uint32_t bucket = 0;
+    };
+    // Each of them is true once it is through.
+    bool sweep_objects(Sweep& sweep, std::size_t most);
+    bool sweep_losses(Sweep& sweep, std::size_t most);
+    bool sweep_notices(Sweep& sweep);
+    // Below a watermark, where a sweep may not have been.
+    bool hidden(const std::string& key) const { return sweeping() && watermarks_.over(key); }
+
     bool is_here(const ObjectPtr& object) const { return find(object->key) == object; }
     // Null if it is another one.
     ObjectPtr find_exactly(const std::string& key, std::uint64_t size, std::uint32_t crc) const;
     void unlink(const ObjectPtr& object);
     void forget_loss(const std::string& key);
     void forget_held(const std::string& key);  // what is not here as itself
-    void remove(const std::string& key, std::vector<ObjectPtr>& gone);
+    void remove(const std::string& key);
     bool dropped(const std::string& key) const;
 
     Objects objects_;
     Notices notices_;
     Watermarks watermarks_;
-    std::unordered_set<std::string> lost_;
+    std::deque<Sweep> sweeps_;
+    std::vector<ObjectPtr> gone_;
+    std::set<std::string> lost_;
     std::uint64_t lost_bytes_ = 0;
     Survey survey_;
 };

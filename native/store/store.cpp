@@ -9,6 +9,8 @@
 namespace holdfast {
 namespace {
 
+// How many keys are looked at with the lock held, unless more are wanted.
+constexpr std::size_t kListed = 1000;
 constexpr const char* kTierNames[kTiers] = {"memory", "disk"};
 
 Result<Tier> in(Tier tier, Status reserved) {
@@ -36,7 +38,10 @@ Result<std::unique_ptr<Store>> Store::open(const std::array<TierOptions, kTiers>
     return store;
 }
 
-Store::~Store() = default;
+Store::~Store() {
+    closing_ = true;
+    if (sweeper_.joinable()) sweeper_.join();
+}
 
 // ---- room ------------------------------------------------------------------------------------
 
@@ -85,6 +90,16 @@ Status Store::reserve(Tier which, std::uint64_t footprint) {
         fault_point(Stage::Evict);
         remove_file(*object);
         lock.lock();
+    }
+}
+
+Status Store::reserve_for_object(Tier which, std::uint64_t footprint) {
+    for (;;) {
+        bool is_all = !is_sweeping() || footprint > tier(which).capacity;
+        Status status = reserve(which, footprint);
+        if (status.ok() || is_all) return status;
+        Lock lock(mutex_);
+        if (index_.sweeping()) room_.wait(lock);
     }
 }
 
@@ -212,8 +227,9 @@ Result<Writer> Store::create(NewObject wanted) {
         }
         return writer;
     }
-    auto found = object->has_source ? reserve_for_file(object->tier, object->footprint())
-                                    : in(object->tier, reserve(object->tier, object->footprint()));
+    auto found = object->has_source
+                     ? reserve_for_file(object->tier, object->footprint())
+                     : in(object->tier, reserve_for_object(object->tier, object->footprint()));
     if (!found.ok()) {
         ++counters_.refused_full;
         Lock lock(mutex_);
@@ -292,8 +308,12 @@ bool Store::is_being_written(const std::string& key) {
 
 std::vector<ObjectPtr> Store::list(const std::string& prefix, const std::string& after,
                                    std::size_t most) {
-    Lock lock(mutex_);
-    return index_.list(prefix, after, most);
+    ObjectIndex::Listing listing{prefix, after, most};
+    for (bool complete = false; !complete;) {
+        Lock lock(mutex_);
+        complete = index_.list(listing, std::max(most, kListed));
+    }
+    return std::move(listing.found);
 }
 
 Usage Store::usage(Tier which) {

@@ -2,7 +2,8 @@
 // knows and decides is in object_index.hpp; here are its lock, the files and the room for them.
 //
 // Thread-safe. find(), absent(), list() and usage() take a short lock and do no I/O; learn()
-// unlinks files, which may block; create() and Writer write files; verify() reads them.
+// unlinks files, which may block; create() and Writer write files; verify() reads them. What lies
+// below a watermark leaves in a thread of the store's own, which ends when there is no more.
 // Objects are immutable and shared: a reader keeps what it found, whatever happens to the index.
 //
 // What was dropped is remembered for ever and never stored again. Notices of it count in no tier:
@@ -20,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -89,9 +91,12 @@ class Store {
 
     // Removes the object, if it is here, and remembers its key in any case.
     void drop(const std::string& key) { learn({{Topic::Tombstone, key}}); }
-    // Rule 9: what is dropped leaves before this returns, and never comes back. Gives how many
-    // notices say something that we did not know.
+    // Rule 9: what is dropped is found no more when this returns, and never comes back. What has a
+    // tombstone has left by then; what lies below a watermark leaves bit by bit, and so it does not
+    // take longer the more that is. Gives how many notices say something that we did not know.
     std::size_t learn(const std::vector<Notice>& notices);
+    // Whether something is still to leave.
+    bool is_sweeping();
     // Called with the text of each new notice of a topic, with the lock held. Gives the texts of
     // the topic, perhaps that one, which say nothing any more that others do not: they are
     // forgotten. Before other threads use the store.
@@ -175,6 +180,8 @@ class Store {
     // Where objects that want to lie in a tier are put.
     Tier usable(Tier which) { return tier(which).condemned ? Tier::Memory : which; }
     Status reserve(Tier which, std::uint64_t footprint);
+    // The same, and waits for room from what was dropped.
+    Status reserve_for_object(Tier which, std::uint64_t footprint);
     // Where files go for which their tier has no room.
     Tier spill_tier(Tier wanted) REQUIRES(mutex_);
     // For what has a source: what is free here or on the disk goes before what others must leave.
@@ -195,7 +202,9 @@ class Store {
     void left(const Object& object) REQUIRES(mutex_);
     void remove_file(const Object& object);
     void finish_survey();
-    void sweep(const Notice& notice);
+    void begin_sweep();
+    void sweep();
+    void remove_files(const std::vector<ObjectPtr>& dropped);
     bool lose(const ObjectPtr& object, const std::string& why);  // false if it is not here
     // What a writer is told who brought other bytes, or another header, than lie here.
     Status other_contents(const ObjectPtr& existing);
@@ -209,6 +218,9 @@ class Store {
     std::function<void()> watch_lost_;
     Incidents* incidents_ = nullptr;
     StoreCounters counters_;
+    std::thread sweeper_ GUARDED_BY(mutex_);
+    bool sweeper_runs_ GUARDED_BY(mutex_) = false;  // if not, it takes the lock no more
+    std::atomic<bool> closing_{false};
 };
 
 }  // namespace holdfast

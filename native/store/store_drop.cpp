@@ -1,12 +1,16 @@
 // How objects leave the store, and what is remembered of them.
+#include <system_error>
+#include <thread>
+
 #include "base/fault.hpp"
+#include "base/thread.hpp"
 #include "store/store.hpp"
 
 namespace holdfast {
 namespace {
 
-// How many objects are looked at with the lock held.
-constexpr std::size_t kSwept = 1000;
+// How many keys are looked at with the lock held.
+constexpr std::size_t kSwept = 256;
 
 }  // namespace
 
@@ -41,35 +45,67 @@ Status Store::absent(const std::string& key) {
 std::size_t Store::learn(const std::vector<Notice>& notices) {
     std::size_t added = 0;
     for (auto& notice : notices) {
+        std::vector<ObjectPtr> gone;
         {
             Lock lock(mutex_);
-            if (index_.learn(notice)) {
-                ++added;
-                if (auto watch = watches_.find(notice.topic); watch != watches_.end())
-                    for (auto& text : watch->second(notice.text))
-                        index_.forget({notice.topic, text});
-            }
+            if (!index_.learn(notice)) continue;
+            ++added;
+            gone = index_.take_gone();
+            for (auto& object : gone) left(*object);
+            if (auto watch = watches_.find(notice.topic); watch != watches_.end())
+                for (auto& text : watch->second(notice.text)) index_.forget({notice.topic, text});
         }
-        // Also what is known: another thread that learned it may not be through yet.
-        sweep(notice);
+        remove_files(gone);
     }
+    begin_sweep();
     return added;
 }
 
-void Store::sweep(const Notice& notice) {
-    ObjectIndex::Sweep sweep{notice};
-    for (bool through = false; !through;) {
+void Store::remove_files(const std::vector<ObjectPtr>& dropped) {
+    counters_.dropped += dropped.size();
+    for (auto& object : dropped) {
+        if (closing_) return;  // all files go
+        fault_point(Stage::Drop);
+        remove_file(*object);
+    }
+}
+
+bool Store::is_sweeping() {
+    Lock lock(mutex_);
+    return index_.sweeping();
+}
+
+void Store::begin_sweep() {
+    {
+        Lock lock(mutex_);
+        if (sweeper_runs_ || !index_.sweeping()) return;
+        if (sweeper_.joinable()) sweeper_.join();
+        sweeper_runs_ = true;
+        try {
+            sweeper_ = start_thread([this] { sweep(); });
+            return;
+        } catch (const std::system_error&) {  // the limit of the user or of the cgroup
+        }
+    }
+    sweep();
+}
+
+void Store::sweep() {
+    for (;;) {
+        std::vector<ObjectPtr> gone;
         {
             Lock lock(mutex_);
-            through = index_.sweep(sweep, kSwept);
-            for (auto& object : sweep.gone) left(*object);
+            if (closing_ || !index_.sweeping()) {
+                sweeper_runs_ = false;
+                room_.notify_all();  // who waits has no more to wait for
+                return;
+            }
+            index_.sweep(kSwept);
+            gone = index_.take_gone();
+            for (auto& object : gone) left(*object);
         }
-        counters_.dropped += sweep.gone.size();
-        for (auto& object : sweep.gone) {
-            fault_point(Stage::Drop);
-            remove_file(*object);
-        }
-        sweep.gone.clear();
+        remove_files(gone);
+        std::this_thread::yield();  // the lock, to who waits for it
     }
 }
 

@@ -33,9 +33,8 @@ ObjectPtr store(ObjectIndex& index, ObjectPtr made) {
 // What a notice removes, a few objects at a time.
 std::vector<ObjectPtr> swept(ObjectIndex& index, const Notice& notice) {
     index.learn(notice);
-    ObjectIndex::Sweep sweep{notice};
-    while (!index.sweep(sweep, 3)) continue;
-    return sweep.gone;
+    while (!index.sweep(3)) continue;
+    return index.take_gone();
 }
 
 constexpr std::size_t kAll = 1'000'000;
