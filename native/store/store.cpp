@@ -46,38 +46,37 @@ Store::~Store() {
 // ---- room ------------------------------------------------------------------------------------
 
 std::uint64_t Store::occupied(Tier which) {
-    return tier(which).occupied + (which == Tier::Memory ? index_.lost_bytes() : 0);
+    return account(which).occupied + (which == Tier::Memory ? index_.lost_bytes() : 0);
 }
 
 bool Store::is_free(Tier which, std::uint64_t footprint) {
-    auto& state = tier(which);
-    return footprint <= state.capacity &&
-           occupied(which) + state.reserved <= state.capacity - footprint;
+    std::uint64_t capacity = tier(which).capacity;
+    return footprint <= capacity &&
+           occupied(which) + account(which).reserved <= capacity - footprint;
 }
 
 Status Store::full(Tier which, std::uint64_t footprint) {
-    auto& state = tier(which);
-    std::uint64_t stays = occupied(which) + state.reserved - state.evictor.bytes() - state.leaving;
-    if (footprint <= state.capacity && stays <= state.capacity - footprint) return {};
-    return Status(Code::Full, std::string("the ") + kTierNames[static_cast<std::size_t>(which)] +
-                                  " tier has " +
-                                  std::to_string(state.capacity - std::min(state.capacity, stays)) +
-                                  " of " + std::to_string(state.capacity) + " bytes left, but " +
-                                  std::to_string(footprint) +
-                                  " are needed; drop objects or start with a larger capacity");
+    std::uint64_t capacity = tier(which).capacity;
+    auto& room = account(which);
+    std::uint64_t stays = occupied(which) + room.reserved - room.evictor.bytes() - room.leaving;
+    if (footprint <= capacity && stays <= capacity - footprint) return {};
+    return Status(Code::Full,
+                  std::string("the ") + kTierNames[static_cast<std::size_t>(which)] + " tier has " +
+                      std::to_string(capacity - std::min(capacity, stays)) + " of " +
+                      std::to_string(capacity) + " bytes left, but " + std::to_string(footprint) +
+                      " are needed; drop objects or start with a larger capacity");
 }
 
 Status Store::reserve(Tier which, std::uint64_t footprint) {
-    auto& state = tier(which);
     Lock lock(mutex_);
     for (;;) {
         if (is_free(which, footprint)) {
-            state.reserved += footprint;
+            account(which).reserved += footprint;
             return {};
         }
         // Nothing is evicted for the sake of what would not fit even then.
         if (Status status = full(which, footprint); !status.ok()) return status;
-        auto victim = state.evictor.choose();
+        auto victim = account(which).evictor.choose();
         if (!victim) {  // others are removing files at this moment
             room_.wait(lock);
             continue;
@@ -104,8 +103,8 @@ Status Store::reserve_for_object(Tier which, std::uint64_t footprint) {
 }
 
 Tier Store::spill_tier(Tier wanted) {
-    auto& disk = tier(Tier::Disk);
-    return disk.condemned || Clock::now() < disk.full_until ? wanted : Tier::Disk;
+    bool out = tier(Tier::Disk).condemned || Clock::now() < account(Tier::Disk).full_until;
+    return out ? wanted : Tier::Disk;
 }
 
 Result<Tier> Store::reserve_for_file(Tier wanted, std::uint64_t footprint) {
@@ -120,7 +119,7 @@ Result<Tier> Store::reserve_for_file(Tier wanted, std::uint64_t footprint) {
         std::uint64_t evictable;
         {
             Lock lock(mutex_);
-            evictable = tier(which).evictor.bytes();
+            evictable = account(which).evictor.bytes();
         }
         std::uint64_t made = std::min(footprint, evictable),
                       most = tier(which).capacity + evictable;
@@ -141,10 +140,9 @@ Result<Tier> Store::reserve_for_file(Tier wanted, std::uint64_t footprint) {
 }
 
 Status Store::reserve_free(Tier which, std::uint64_t footprint) {
-    auto& state = tier(which);
     Lock lock(mutex_);
     if (!is_free(which, footprint)) return Status(Code::Full, "it would have to evict");
-    state.reserved += footprint;
+    account(which).reserved += footprint;
     return {};
 }
 
@@ -173,7 +171,7 @@ Status Store::room_for_file(Tier wanted, std::uint64_t size) {
 
 void Store::give_back(Tier which, std::uint64_t bytes) {
     Lock lock(mutex_);
-    tier(which).reserved -= bytes;
+    account(which).reserved -= bytes;
     room_.notify_all();
 }
 
@@ -265,10 +263,10 @@ Status Store::add_file(Writer& writer) {
 
 Status Store::publish(const std::shared_ptr<Object>& object) {
     Lock lock(mutex_);
-    auto& state = tier(object->tier);
-    if (state.condemned)
+    if (tier(object->tier).condemned)
         return Status(Code::Busy, "the disk under '" + object->key + "' has failed; try again");
     if (Status status = index_.publish(object); !status.ok()) return status;
+    auto& state = account(object->tier);
     state.reserved -= object->footprint();
     state.occupied += object->footprint();
     state.bytes += object->size;
@@ -283,7 +281,7 @@ Status Store::publish(const std::shared_ptr<Object>& object) {
 void Store::abandon(const Object& object, const std::string& temporary) {
     if (!temporary.empty()) tier(object.tier).directory.remove(temporary);
     Lock lock(mutex_);
-    tier(object.tier).reserved -= object.footprint();
+    account(object.tier).reserved -= object.footprint();
     index_.abandon(object.key);
 }
 
@@ -292,7 +290,7 @@ void Store::abandon(const Object& object, const std::string& temporary) {
 ObjectPtr Store::find(const std::string& key) {
     Lock lock(mutex_);
     ObjectPtr object = index_.find(key);
-    if (object && object->has_source) tier(object->tier).evictor.touch(key);
+    if (object && object->has_source) account(object->tier).evictor.touch(key);
     return object;
 }
 
@@ -318,13 +316,13 @@ std::vector<ObjectPtr> Store::list(const std::string& prefix, const std::string&
 
 Usage Store::usage(Tier which) {
     Lock lock(mutex_);
-    auto& state = tier(which);
-    bool condemned = state.condemned;
+    auto& state = account(which);
+    bool condemned = tier(which).condemned;
     return {state.objects,
             state.bytes,
             occupied(which),
             state.reserved,
-            condemned ? 0 : state.capacity,
+            condemned ? 0 : tier(which).capacity,
             state.files,
             state.file_bytes,
             condemned};

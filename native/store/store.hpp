@@ -99,10 +99,14 @@ class Store {
     bool is_sweeping();
     // Called with the text of each new notice of a topic, with the lock held. Gives the texts of
     // the topic, perhaps that one, which say nothing any more that others do not: they are
-    // forgotten. Before other threads use the store.
+    // forgotten.
     using Watch = std::function<std::vector<std::string>(const std::string&)>;
-    void watch(Topic topic, Watch watch) { watches_[topic] = std::move(watch); }
-    // Called when a copy was given up as bad, which may still lie there under its name.
+    void watch(Topic topic, Watch watch) {
+        Lock lock(mutex_);
+        watches_[topic] = std::move(watch);
+    }
+    // Called when a copy was given up as bad, which may still lie there under its name. Set before
+    // other threads use the store.
     void watch_lost(std::function<void()> watch) { watch_lost_ = std::move(watch); }
     // Told of bad copies and condemned tiers from now on; before other threads use the store.
     void tell(Incidents& incidents) { incidents_ = &incidents; }
@@ -166,7 +170,10 @@ class Store {
         TierDirectory directory;
         const std::uint64_t capacity;
         std::atomic<bool> condemned{false};  // nothing is written there any more
-        int failures = 0;                    // of reads
+    };
+    // What is counted of a tier.
+    struct Account {
+        int failures = 0;  // of reads
         std::uint64_t objects = 0, bytes = 0, files = 0, file_bytes = 0;
         // Footprints: of objects, of what is on its way in or out, and of the latter alone.
         std::uint64_t occupied = 0, reserved = 0, leaving = 0;
@@ -177,6 +184,9 @@ class Store {
 
     Store() = default;
     TierState& tier(Tier which) { return *tiers_[static_cast<std::size_t>(which)]; }
+    Account& account(Tier which) REQUIRES(mutex_) {
+        return accounts_[static_cast<std::size_t>(which)];
+    }
     // Where objects that want to lie in a tier are put.
     Tier usable(Tier which) { return tier(which).condemned ? Tier::Memory : which; }
     Status reserve(Tier which, std::uint64_t footprint);
@@ -211,10 +221,11 @@ class Store {
     void note(event::Incident::Kind kind, Tier which, const std::string& key, std::string why);
 
     Mutex mutex_;
-    Condition room_;  // something has left
-    std::array<std::unique_ptr<TierState>, kTiers> tiers_;
+    Condition room_;                                        // something has left
+    std::array<std::unique_ptr<TierState>, kTiers> tiers_;  // the same ones from open() on
+    std::array<Account, kTiers> accounts_ GUARDED_BY(mutex_);
     ObjectIndex index_ GUARDED_BY(mutex_);
-    std::map<Topic, Watch> watches_;
+    std::map<Topic, Watch> watches_ GUARDED_BY(mutex_);
     std::function<void()> watch_lost_;
     Incidents* incidents_ = nullptr;
     StoreCounters counters_;

@@ -100,11 +100,11 @@ void Store::unreadable(const ObjectPtr& object, int error) {
 bool Store::write_failed(Tier which, int error) {
     if (which != Tier::Disk) return false;
     Lock lock(mutex_);
-    auto& state = tier(which);
+    auto& state = account(which);
     // Somebody else may have taken what is ours by our capacity, and may give it back.
     if (error == ENOSPC || error == EDQUOT) state.full_until = Clock::now() + kFullFor;
     if (!of_medium(error)) return false;
-    if (++state.write_failures == kMostFailures && !state.condemned.exchange(true)) {
+    if (++state.write_failures == kMostFailures && !tier(which).condemned.exchange(true)) {
         log_warning(std::string("the disk tier cannot be written (") + std::strerror(error) +
                     "); new copies are kept in memory from now on");
         note(event::Incident::Condemned, which, "",
@@ -126,12 +126,12 @@ void Store::note(event::Incident::Kind kind, Tier which, const std::string& key,
 void Store::medium_failed(Tier which, int error) {
     // Pages of memory that fail are taken out of use by the kernel, one by one.
     if (which != Tier::Disk || !of_medium(error)) return;
-    auto& state = tier(which);
     std::vector<ObjectPtr> lost;
     {
         Lock lock(mutex_);
+        auto& state = account(which);
         if (++state.failures != kMostFailures) return;
-        state.condemned = true;
+        tier(which).condemned = true;
         for (auto& object : index_.list("", "", std::numeric_limits<std::size_t>::max())) {
             if (object->tier != which) continue;
             index_.lose(object);
@@ -150,7 +150,7 @@ void Store::medium_failed(Tier which, int error) {
     note(event::Incident::Condemned, which, "",
          std::string(std::strerror(error)) + "; " + std::to_string(lost.size()) +
              " copies are abandoned");
-    for (auto& object : lost) state.directory.remove(object->name);
+    for (auto& object : lost) tier(which).directory.remove(object->name);
 }
 
 Status Store::verify(const ObjectPtr& object) {

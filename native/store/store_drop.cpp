@@ -15,7 +15,7 @@ constexpr std::size_t kSwept = 256;
 }  // namespace
 
 void Store::left(const Object& object) {
-    auto& state = tier(object.tier);
+    auto& state = account(object.tier);
     --state.objects;
     state.files -= object.has_source;
     state.file_bytes -= object.has_source ? object.size : 0;
@@ -27,9 +27,9 @@ void Store::left(const Object& object) {
 }
 
 void Store::remove_file(const Object& object) {
-    auto& state = tier(object.tier);
-    if (!object.in_heap) state.directory.remove(object.name);
+    if (!object.in_heap) tier(object.tier).directory.remove(object.name);
     Lock lock(mutex_);
+    auto& state = account(object.tier);
     state.reserved -= object.footprint();
     state.leaving -= object.footprint();
     room_.notify_all();

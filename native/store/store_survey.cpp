@@ -99,7 +99,7 @@ bool Store::move_aside(const std::string& key, std::uint64_t size, std::uint32_t
         moved = index_.move_aside(key, size, crc, aside);
         if (!moved.before) return false;
         if (moved.after) {
-            tier(moved.before->tier).occupied +=
+            account(moved.before->tier).occupied +=
                 moved.after->footprint() - moved.before->footprint();
             return true;
         }
