@@ -62,9 +62,6 @@ void bind_placement(nb::module_& module) {
         },
         "data"_a, "seed"_a = 0, "XXH3 with 64 bits.");
     module.def(
-        "xxh3_128", [](const nb::bytes& data) { return holdfast::xxh3_128_hex(as_view(data)); },
-        "data"_a, "XXH3 with 128 bits, in hexadecimal.");
-    module.def(
         "hmac_sha256",
         [](const nb::bytes& key, const nb::bytes& data) {
             auto digest = holdfast::hmac_sha256(as_view(key), as_view(data));

@@ -20,9 +20,6 @@ def crc32c_at(addresses: Buffer, sizes: Buffer, values: Buffer) -> None:
 def xxh3_64(data: bytes, seed: int = 0) -> int:
     """XXH3 with 64 bits."""
 
-def xxh3_128(data: bytes) -> str:
-    """XXH3 with 128 bits, in hexadecimal."""
-
 def hmac_sha256(key: bytes, data: bytes) -> bytes:
     """What only who knows the key can compute, and does not tell it."""
 

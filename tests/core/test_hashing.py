@@ -28,11 +28,6 @@ def test_xxh3_64_known_answers(data: bytes, seed: int, expected: int) -> None:
     assert _core.xxh3_64(data, seed) == expected
 
 
-def test_xxh3_128_known_answers() -> None:
-    assert _core.xxh3_128(b"") == "99aa06d3014798d86001c324468d497f"
-    assert _core.xxh3_128(b"abc") == "06b05ab6733a618578af5f94892f3950"
-
-
 def test_crc32c_known_answers() -> None:
     # RFC 3720, appendix B.4
     assert _core.crc32c(b"123456789") == 0xE3069283
