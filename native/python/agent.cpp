@@ -6,6 +6,8 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
+
 #include "base/fault.hpp"
 #include "base/log.hpp"
 #include "python/bind.hpp"
@@ -32,11 +34,6 @@ nb::dict tier_status(Store& store, Tier tier) {
 
 nb::dict counters(Agent& agent) {
     auto& operations = agent.operations().counters();
-    auto& files = agent.files().counters();
-    auto& fills = agent.files().fill_counters();
-    auto& opener = agent.opener().counters();
-    auto& tree = agent.tree().counters();
-    auto& head = agent.tree().head().counters();
     auto& store = agent.store().counters();
     auto& traffic = agent.server().traffic();
     nb::dict all;
@@ -48,35 +45,6 @@ nb::dict counters(Agent& agent) {
     all["pulls"] = operations.pulls.load();
     all["pulled_bytes"] = operations.pulled_bytes.load();
     all["probes"] = agent.probes().probes();
-    all["file_hits"] = files.hits.load();
-    all["file_fills"] = fills.started.load();
-    all["file_joined"] = agent.files().fills_joined();
-    all["file_bytes"] = fills.bytes.load();
-    all["file_local"] = opener.local.load();
-    all["file_fetched"] = opener.fetched.load();
-    all["file_fetched_bytes"] = opener.fetched_bytes.load();
-    all["file_fetches_joined"] = agent.opener().joined();
-    all["file_failures"] = opener.failures.load();
-    all["file_not_cached"] = files.not_cached.load();
-    all["file_changed"] = files.changed.load();
-    all["file_spilled"] = store.spilled.load();
-    all["file_no_room"] = files.no_room.load();
-    all["tree_hits"] = tree.hits.load();
-    all["tree_misses_file"] = tree.files.load();
-    all["tree_misses_listing"] = tree.listings.load();
-    all["tree_misses_part"] = tree.parts.load();
-    all["tree_joined"] = agent.tree().joined();
-    all["tree_not_cached"] = tree.not_cached.load();
-    all["tree_bytes_up"] = tree.bytes_up.load();
-    all["tree_bytes_down"] = tree.bytes_down.load();
-    all["tree_hops"] = tree.hops.load();
-    all["tree_hop_us"] = tree.hop_us.load();
-    all["tree_depth"] = tree.depth.load();
-    all["tree_failures"] = tree.failures.load();
-    all["tree_read_files"] = head.files.load();
-    all["tree_read_listings"] = head.listings.load();
-    all["tree_read_parts"] = head.parts.load();
-    all["tree_read_bytes"] = head.bytes.load();
     all["evicted"] = store.evicted.load();
     all["dropped"] = store.dropped.load();
     all["trimmed"] = store.trimmed.load();
@@ -118,6 +86,19 @@ void bind_agent(nb::module_& module) {
         "text"_a, nb::sig("def log_warning(text: str) -> None"),
         "Write a line to the log, which takes a limited number in a second.");
 
+    nb::class_<Calls::Call>(module, "Call", "A call to a service of this agent.")
+        .def_ro("id", &Calls::Call::id)
+        // A name that is no text names nothing: whoever sent it is told so.
+        .def_prop_ro("service", [](const Calls::Call& self) { return text_of(self.service); })
+        .def_prop_ro("method", [](const Calls::Call& self) { return text_of(self.method); })
+        .def_prop_ro("message", [](const Calls::Call& self) { return as_bytes(self.message); })
+        .def_prop_ro(
+            "within",
+            [](const Calls::Call& self) -> std::optional<double> {
+                if (!self.within) return std::nullopt;
+                return std::chrono::duration<double>(*self.within).count();
+            },
+            "How many seconds it may wait, if it may be parked.");
     nb::class_<Agent> agent(module, "Agent", "Store and server of one node.");
     agent
         .def(nb::new_([](const nb::bytes& job_key, const std::string& memory_dir,
@@ -130,8 +111,8 @@ void bind_agent(nb::module_& module) {
                  auto agent = Agent::make(std::move(options));
                  return std::move(value_or_raise(agent));
              }),
-             "job_key"_a, "memory_dir"_a, "memory_capacity"_a, "disk_dir"_a, "disk_capacity"_a,
-             "scrub_rate"_a = 0, "huge_pages"_a = false)
+             "job_key"_a, nb::kw_only(), "memory_dir"_a, "memory_capacity"_a, "disk_dir"_a,
+             "disk_capacity"_a, "scrub_rate"_a = 0, "huge_pages"_a = false)
         .def(
             "listen",
             [](Agent& self, const std::string& address) {
@@ -144,20 +125,9 @@ void bind_agent(nb::module_& module) {
             "fileno", [](Agent& self) { return self.fd(); },
             "Readable when there are calls or events.")
         .def(
-            "next_call",
-            [](Agent& self) -> nb::object {
-                auto call = self.calls().next();
-                if (!call) return nb::none();
-                // A name that is no text names nothing: whoever sent it is told so.
-                nb::object within = nb::none();
-                if (call->within)
-                    within = nb::float_(std::chrono::duration<double>(*call->within).count());
-                return nb::make_tuple(call->id, text_of(call->service), text_of(call->method),
-                                      as_bytes(call->message), within);
-            },
-            nb::sig("def next_call(self) -> tuple[int, str, str, bytes, float | None] | None"),
-            "The next call to this agent's services: id, service, method, message, and of one that "
-            "may be parked, how many seconds it may wait.")
+            "next_call", [](Agent& self) { return self.calls().next(); },
+            nb::sig("def next_call(self) -> Call | None"),
+            "The next call to this agent's services, if one waits.")
         .def(
             "take_cancelled", [](Agent& self) { return self.calls().take_cancelled(); },
             nb::sig("def take_cancelled(self) -> list[int]"),
@@ -206,5 +176,6 @@ void bind_agent(nb::module_& module) {
     bind_requests(module, agent);
     bind_survey(module, agent);
     bind_notices(agent);
-    bind_files(agent);
+    bind_files(module, agent);
+    bind_file_counters(module, agent);
 }

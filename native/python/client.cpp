@@ -108,13 +108,14 @@ void bind_client(nb::module_& module) {
                                      .hand = hand});
                 }));
             },
-            "addresses"_a, "owners"_a, "key"_a, "data"_a, "tier"_a = Tier::Memory,
+            "addresses"_a, "owners"_a, "key"_a, "data"_a, nb::kw_only(), "tier"_a = Tier::Memory,
             "deadline"_a = 5.0, "header"_a = nb::bytes(""), "up_to"_a = 0,
             "without"_a = std::vector<std::uint64_t>(), "hand"_a = true,
-            nb::sig("def put(self, addresses: collections.abc.Sequence[str], owners: "
-                    "collections.abc.Sequence[int], key: bytes, data: typing_extensions.Buffer, "
-                    "tier: Tier = ..., deadline: float = 5.0, header: bytes = b'', up_to: int = 0, "
-                    "without: collections.abc.Sequence[int] = (), hand: bool = True) -> None"),
+            nb::sig(
+                "def put(self, addresses: collections.abc.Sequence[str], owners: "
+                "collections.abc.Sequence[int], key: bytes, data: typing_extensions.Buffer, "
+                "*, tier: Tier = ..., deadline: float = 5.0, header: bytes = b'', up_to: int = 0, "
+                "without: collections.abc.Sequence[int] = (), hand: bool = True) -> None"),
             "Store `data` at all owners, in order; returns when all have verified it.\n\n"
             "`owners` are the members that the placement gives for as many copies, as if those "
             "`without` owned\nnothing; an agent whose view gives others, or that does not suspect "
@@ -132,10 +133,11 @@ void bind_client(nb::module_& module) {
                     [&] { return self.get(address, message, false, as_duration(deadline)); });
                 return read_bytes(value_or_raise(exchange));
             },
-            "address"_a, "key"_a, "offset"_a = 0, "length"_a = nb::none(), "member"_a = 0,
-            "deadline"_a = 5.0,
-            nb::sig("def get(self, address: str, key: bytes, offset: int = 0, length: int | None = "
-                    "None, member: int = 0, deadline: float = 5.0) -> bytes"),
+            "address"_a, "key"_a, nb::kw_only(), "offset"_a = 0, "length"_a = nb::none(),
+            "member"_a = 0, "deadline"_a = 5.0,
+            nb::sig(
+                "def get(self, address: str, key: bytes, *, offset: int = 0, length: int | None = "
+                "None, member: int = 0, deadline: float = 5.0) -> bytes"),
             "Bytes of an object, verified.\n\n"
             "If it is not there and another than `member` lives at the address: Unavailable.")
         .def(
@@ -210,10 +212,10 @@ void bind_client(nb::module_& module) {
                 raise_unless_ok(
                     unlocked([&] { return self.drop(address, message, as_duration(deadline)); }));
             },
-            "address"_a, "key"_a, "owners"_a, "deadline"_a = 5.0, "copies"_a = 0,
+            "address"_a, "key"_a, "owners"_a, nb::kw_only(), "deadline"_a = 5.0, "copies"_a = 0,
             "without"_a = std::vector<std::uint64_t>(),
             nb::sig("def drop(self, address: str, key: bytes, owners: "
-                    "collections.abc.Sequence[int], deadline: float = 5.0, copies: int = 0, "
+                    "collections.abc.Sequence[int], *, deadline: float = 5.0, copies: int = 0, "
                     "without: collections.abc.Sequence[int] = ()) -> None"),
             "Remove an object there for ever, whether it is there or not.\n\n"
             "`owners` are the members that the placement gives for its copies, as for a put; "
@@ -254,7 +256,7 @@ void bind_client(nb::module_& module) {
                     unlocked([&] { return self.wait(address, order, as_duration(deadline)); });
                 return std::move(value_or_raise(call));
             },
-            "address"_a, "service"_a, "method"_a, "message"_a, "within"_a = 30.0,
+            "address"_a, "service"_a, "method"_a, "message"_a, nb::kw_only(), "within"_a = 30.0,
             "deadline"_a = 5.0, nb::keep_alive<0, 1>(),
             "Ask a service that may answer late, and go on meanwhile.\n\n"
             "The agent has `within` to answer, and must send heartbeats: `deadline` is how many "

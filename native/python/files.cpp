@@ -4,7 +4,6 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "base/backoff.h"
@@ -18,6 +17,12 @@ using namespace nb::literals;
 using namespace holdfast;
 
 namespace {
+
+struct OpenedFile {
+    int descriptor;
+    Attributes attributes;
+    std::uint64_t begin, size;
+};
 
 Result<PartReply> as_passed(const std::string& meta, bool in_parts) {
     if (in_parts) return PartReply::decode(meta);
@@ -121,6 +126,11 @@ void bind_reading(nb::module_& module, nb::class_<AgentClient>& client) {
         .def_prop_ro("atime_ns", [](const Attributes& self) { return as_signed(self.atime_ns); })
         .def_prop_ro("mtime_ns", [](const Attributes& self) { return as_signed(self.mtime_ns); })
         .def_prop_ro("ctime_ns", [](const Attributes& self) { return as_signed(self.ctime_ns); });
+    nb::class_<OpenedFile>(module, "OpenedFile", "A file, or a part of it, as an agent passes it.")
+        .def_ro("descriptor", &OpenedFile::descriptor)
+        .def_ro("attributes", &OpenedFile::attributes, "Of the whole file.")
+        .def_ro("begin", &OpenedFile::begin, "Where in the file the descriptor's first byte is.")
+        .def_ro("size", &OpenedFile::size, "How many bytes it is of.");
     nb::class_<Trust>(module, "Trust",
                       "Which members to ask for files, and how long to wait for each.\n\n"
                       "One whose connection fails, or that is late `strikes` times in a row, is "
@@ -266,20 +276,25 @@ void bind_reading(nb::module_& module, nb::class_<AgentClient>& client) {
                     unlocked([&] { return self.open_file(address, asked, as_duration(deadline)); });
                 auto passed = as_passed(value_or_raise(exchange).meta(), part.has_value());
                 const auto& [attributes, range] = value_or_raise(passed);
-                return std::tuple(exchange->take_descriptor().release(), attributes, range.begin,
-                                  range.size);
+                return OpenedFile{exchange->take_descriptor().release(), attributes, range.begin,
+                                  range.size};
             },
             "address"_a, "order"_a, nb::kw_only(), "part"_a = nb::none(), "deadline"_a = 5.0,
-            "A read-only descriptor of a file, the file's attributes, and where in the file begins "
-            "what the descriptor is of, and how much that is; from the agent of this host.\n\n"
-            "That is the whole file, or, if one is named and the file is large, a `part` of it. "
+            "A read-only descriptor of a file, from the agent of this host.\n\n"
+            "It is of the whole file, or, if one is named and the file is large, a `part` of it. "
             "The agent has it already, reads it if it owns it, or asks its owners. When one fails, "
             "ABORT raises Unavailable, REDIRECT NotCached, and RECACHE goes on "
             "to the next. The descriptor is the caller's to close.");
     module.attr("PART_BYTES") = kPartBytes;
 }
 
-void bind_files(nb::class_<Agent>& agent) {
+void bind_files(nb::module_& module, nb::class_<Agent>& agent) {
+    nb::class_<Broadcast::Progress>(module, "BroadcastProgress", "How far a broadcast is.")
+        .def_ro("found", &Broadcast::Progress::found, "Files.")
+        .def_ro("fetched", &Broadcast::Progress::fetched, "Of these, those that are here.")
+        .def_ro("bytes", &Broadcast::Progress::bytes, "Of those that are here.")
+        .def_ro("left_out", &Broadcast::Progress::left_out)
+        .def_ro("ended", &Broadcast::Progress::ended);
     agent
         .def(
             "refresh_files",
@@ -304,26 +319,6 @@ void bind_files(nb::class_<Agent>& agent) {
             "distrust_files", [](Agent& self) { self.files().distrust(); },
             "Look at every file again before its copy is next used: this node was away.")
         .def(
-            "files",
-            [](Agent& self) {
-                std::uint64_t files = 0, bytes = 0;
-                for (Tier tier : {Tier::Memory, Tier::Disk}) {
-                    Usage usage = self.store().usage(tier);
-                    files += usage.files;
-                    bytes += usage.file_bytes;
-                }
-                auto& reads = self.files().counters();
-                auto& opens = self.opener().counters();
-                return nb::make_tuple(
-                    files, bytes, reads.local + opens.local + opens.fetched, reads.remote.load(),
-                    self.files().fill_counters().started.load(), opens.failures.load(),
-                    self.store().counters().spilled.load(), reads.no_room.load());
-            },
-            nb::sig("def files(self) -> tuple[int, int, int, int, int, int, int, int]"),
-            "Files and bytes held, reads of programs here and of other nodes, files read from the "
-            "shared file system, failures of other nodes, files that went to the disk since memory "
-            "had no room, and those that found none at all.")
-        .def(
             "publish_attributes",
             [](Agent& self, const std::string& path) {
                 raise_unless_ok(self.opener().publish(path));
@@ -342,14 +337,8 @@ void bind_files(nb::class_<Agent>& agent) {
             "root"_a, "path"_a, "settled_ns"_a,
             "Bring all below a directory to this node through its trees, in the background.")
         .def(
-            "broadcast_progress",
-            [](Agent& self) {
-                auto now = self.broadcast().progress();
-                return nb::make_tuple(now.found, now.fetched, now.bytes, now.left_out, now.ended);
-            },
-            nb::sig("def broadcast_progress(self) -> tuple[int, int, int, int, bool]"),
-            "How far that is: files found, those that are here, their bytes, those left out, and "
-            "whether it ended.")
+            "broadcast_progress", [](Agent& self) { return self.broadcast().progress(); },
+            "How far that is.")
         .def(
             "set_tree",
             [](Agent& self, std::uint32_t degree, std::uint64_t largest, Tier tier, double ttl,
@@ -365,8 +354,8 @@ void bind_files(nb::class_<Agent>& agent) {
                                  {strikes, as_duration(avoid), as_duration(file_deadline),
                                   as_duration(deadline)}});
             },
-            "degree"_a, "largest"_a, "tier"_a, "ttl"_a, "strikes"_a, "avoid"_a, "file_deadline"_a,
-            "deadline"_a,
+            nb::kw_only(), "degree"_a, "largest"_a, "tier"_a, "ttl"_a, "strikes"_a, "avoid"_a,
+            "file_deadline"_a, "deadline"_a,
             "How to broadcast: children of a node, the largest file that is sent whole, where "
             "copies lie, and for how long they are believed (0: for ever).\n\n"
             "A node above that says nothing for `file_deadline`, and then not even that it lives, "

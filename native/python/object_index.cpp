@@ -90,7 +90,8 @@ void bind_object_index(nb::module_& module) {
                 raise_unless_ok(self.publish(object));
                 return IndexedObject{object};
             },
-            "key"_a, "size"_a, "crc"_a, "tier"_a, "copies"_a, "has_source"_a, "least"_a = 1,
+            "key"_a, "size"_a, "crc"_a, nb::kw_only(), "tier"_a, "copies"_a, "has_source"_a,
+            "least"_a = 1,
             "Store an object under a key that was reserved. Raises KeyExists if it was dropped\n"
             "meanwhile; it stays reserved then.")
         .def(
@@ -241,7 +242,8 @@ void bind_object_index(nb::module_& module) {
                 return self.hold_through({as_string(key), size, crc, tier, copies, false, least},
                                          as_string(object));
             },
-            "key"_a, "size"_a, "crc"_a, "tier"_a, "copies"_a, "object"_a, "least"_a = 1,
+            "key"_a, "size"_a, "crc"_a, nb::kw_only(), "tier"_a, "copies"_a, "object"_a,
+            "least"_a = 1,
             "A key that is not here counts as if it were, as long as that object is here.")
         .def(
             "raise_through",

@@ -139,11 +139,11 @@ void bind_placement(nb::module_& module) {
                     Placement::make(ring, std::move(numbers), std::move(addresses), identity,
                                     std::move(racks), std::move(with_lost), std::move(tables))};
             },
-            "ring"_a, "numbers"_a, "addresses"_a, "identity"_a,
+            "ring"_a, "numbers"_a, "addresses"_a, nb::kw_only(), "identity"_a,
             "racks"_a = std::vector<std::string>(), "with_lost"_a = nb::none(),
             "tables"_a = std::vector<SlotTable>(),
             nb::sig("def __init__(self, ring: Ring, numbers: collections.abc.Sequence[int], "
-                    "addresses: collections.abc.Sequence[str], identity: int, racks: "
+                    "addresses: collections.abc.Sequence[str], *, identity: int, racks: "
                     "collections.abc.Sequence[str] = (), with_lost: Ring | None = None, tables: "
                     "collections.abc.Sequence[SlotTable] = ()) -> None"))
         .def_prop_ro(

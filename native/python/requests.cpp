@@ -134,7 +134,7 @@ void bind_requests(nb::module_& module, nb::class_<Agent>& agent) {
                 self.requests().probe(ticket, address, via, checked_news(news), member,
                                       as_duration(deadline));
             },
-            "ticket"_a, "address"_a, "via"_a, "news"_a, "deadline"_a, "member"_a = 0,
+            "ticket"_a, "address"_a, nb::kw_only(), "via"_a, "news"_a, "deadline"_a, "member"_a = 0,
             "Probe the agent at `address`, or let the one at `via` probe it.\n\n"
             "With `member` only that one may answer. Ends as an AnsweredEvent or a FailedEvent.")
         .def(
@@ -145,8 +145,8 @@ void bind_requests(nb::module_& module, nb::class_<Agent>& agent) {
                                     {std::move(service), std::move(method)}, as_string(message),
                                     as_duration(deadline));
             },
-            "ticket"_a, "address"_a, "service"_a, "method"_a, "message"_a, "deadline"_a,
-            "Call a service of another agent. Ends as a ReplyEvent or a FailedEvent.")
+            "ticket"_a, "address"_a, nb::kw_only(), "service"_a, "method"_a, "message"_a,
+            "deadline"_a, "Call a service of another agent. Ends as a ReplyEvent or a FailedEvent.")
         .def(
             "wait",
             [](Agent& self, const std::string& address, const std::string& service,
@@ -161,8 +161,8 @@ void bind_requests(nb::module_& module, nb::class_<Agent>& agent) {
                 });
                 return std::move(value_or_raise(call));
             },
-            "address"_a, "service"_a, "method"_a, "message"_a, "within"_a, "deadline"_a,
-            nb::keep_alive<0, 1>(),
+            "address"_a, "service"_a, "method"_a, "message"_a, nb::kw_only(), "within"_a,
+            "deadline"_a, nb::keep_alive<0, 1>(),
             "As `AgentClient.wait`; it may take `deadline` to connect, so it is not for the loop.")
         .def(
             "pull",

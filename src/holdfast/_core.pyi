@@ -58,7 +58,7 @@ class Placement:
     and the ring has all other keys.
     """
 
-    def __init__(self, ring: Ring, numbers: Sequence[int], addresses: Sequence[str], identity: int, racks: Sequence[str] = (), with_lost: Ring | None = None, tables: Sequence[SlotTable] = ()) -> None: ...
+    def __init__(self, ring: Ring, numbers: Sequence[int], addresses: Sequence[str], *, identity: int, racks: Sequence[str] = (), with_lost: Ring | None = None, tables: Sequence[SlotTable] = ()) -> None: ...
 
     @property
     def ring(self) -> Ring:
@@ -138,7 +138,7 @@ class AgentClient:
 
     def __init__(self, job_key: bytes) -> None: ...
 
-    def put(self, addresses: Sequence[str], owners: Sequence[int], key: bytes, data: Buffer, tier: Tier = ..., deadline: float = 5.0, header: bytes = b'', up_to: int = 0, without: Sequence[int] = (), hand: bool = True) -> None:
+    def put(self, addresses: Sequence[str], owners: Sequence[int], key: bytes, data: Buffer, *, tier: Tier = ..., deadline: float = 5.0, header: bytes = b'', up_to: int = 0, without: Sequence[int] = (), hand: bool = True) -> None:
         """
         Store `data` at all owners, in order; returns when all have verified it.
 
@@ -148,7 +148,7 @@ class AgentClient:
         large data to a file of its tier, unless `hand` is false.
         """
 
-    def get(self, address: str, key: bytes, offset: int = 0, length: int | None = None, member: int = 0, deadline: float = 5.0) -> bytes:
+    def get(self, address: str, key: bytes, *, offset: int = 0, length: int | None = None, member: int = 0, deadline: float = 5.0) -> bytes:
         """
         Bytes of an object, verified.
 
@@ -173,7 +173,7 @@ class AgentClient:
     def list_page(self, address: str, prefix: bytes = b'', after: bytes = b'', deadline: float = 5.0) -> tuple[list[ObjectInfo], bool]:
         """A page of objects in the order of keys, and whether there are more."""
 
-    def drop(self, address: str, key: bytes, owners: Sequence[int], deadline: float = 5.0, copies: int = 0, without: Sequence[int] = ()) -> None:
+    def drop(self, address: str, key: bytes, owners: Sequence[int], *, deadline: float = 5.0, copies: int = 0, without: Sequence[int] = ()) -> None:
         """
         Remove an object there for ever, whether it is there or not.
 
@@ -190,7 +190,7 @@ class AgentClient:
     def call(self, address: str, service: str, method: str, message: bytes, deadline: float = 5.0) -> bytes:
         """Ask a service on the Python side of an agent."""
 
-    def wait(self, address: str, service: str, method: str, message: bytes, within: float = 30.0, deadline: float = 5.0) -> PendingCall:
+    def wait(self, address: str, service: str, method: str, message: bytes, *, within: float = 30.0, deadline: float = 5.0) -> PendingCall:
         """
         Ask a service that may answer late, and go on meanwhile.
 
@@ -218,11 +218,11 @@ class AgentClient:
         Make the agent read a file and keep it, and send nothing; gives its size.
         """
 
-    def open_file(self, address: str, order: FileOrder, *, part: int | None = None, deadline: float = 5.0) -> tuple[int, Attributes, int, int]:
+    def open_file(self, address: str, order: FileOrder, *, part: int | None = None, deadline: float = 5.0) -> OpenedFile:
         """
-        A read-only descriptor of a file, the file's attributes, and where in the file begins what the descriptor is of, and how much that is; from the agent of this host.
+        A read-only descriptor of a file, from the agent of this host.
 
-        That is the whole file, or, if one is named and the file is large, a `part` of it. The agent has it already, reads it if it owns it, or asks its owners. When one fails, ABORT raises Unavailable, REDIRECT NotCached, and RECACHE goes on to the next. The descriptor is the caller's to close.
+        It is of the whole file, or, if one is named and the file is large, a `part` of it. The agent has it already, reads it if it owns it, or asks its owners. When one fails, ABORT raises Unavailable, REDIRECT NotCached, and RECACHE goes on to the next. The descriptor is the caller's to close.
         """
 
 MOST_ASKED: int = 4
@@ -288,6 +288,24 @@ class Attributes:
 
     @property
     def ctime_ns(self) -> int: ...
+
+class OpenedFile:
+    """A file, or a part of it, as an agent passes it."""
+
+    @property
+    def descriptor(self) -> int: ...
+
+    @property
+    def attributes(self) -> Attributes:
+        """Of the whole file."""
+
+    @property
+    def begin(self) -> int:
+        """Where in the file the descriptor's first byte is."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes it is of."""
 
 class Trust:
     """
@@ -366,10 +384,29 @@ def status_codes() -> dict[str, int]:
 def log_warning(text: str) -> None:
     """Write a line to the log, which takes a limited number in a second."""
 
+class Call:
+    """A call to a service of this agent."""
+
+    @property
+    def id(self) -> int: ...
+
+    @property
+    def service(self) -> str: ...
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def message(self) -> bytes: ...
+
+    @property
+    def within(self) -> float | None:
+        """How many seconds it may wait, if it may be parked."""
+
 class Agent:
     """Store and server of one node."""
 
-    def __init__(self, job_key: bytes, memory_dir: str, memory_capacity: int, disk_dir: str, disk_capacity: int, scrub_rate: int = 0, huge_pages: bool = False) -> None: ...
+    def __init__(self, job_key: bytes, *, memory_dir: str, memory_capacity: int, disk_dir: str, disk_capacity: int, scrub_rate: int = 0, huge_pages: bool = False) -> None: ...
 
     def listen(self, address: str) -> str:
         """Listen there, before start(); gives the address as bound."""
@@ -379,10 +416,8 @@ class Agent:
     def fileno(self) -> int:
         """Readable when there are calls or events."""
 
-    def next_call(self) -> tuple[int, str, str, bytes, float | None] | None:
-        """
-        The next call to this agent's services: id, service, method, message, and of one that may be parked, how many seconds it may wait.
-        """
+    def next_call(self) -> Call | None:
+        """The next call to this agent's services, if one waits."""
 
     def take_cancelled(self) -> list[int]:
         """Parked calls that were taken and whose callers have gone since."""
@@ -424,19 +459,19 @@ class Agent:
     def set_news(self, news: bytes) -> None:
         """What answers to probes carry back."""
 
-    def probe(self, ticket: int, address: str, via: str, news: bytes, deadline: float, member: int = 0) -> None:
+    def probe(self, ticket: int, address: str, *, via: str, news: bytes, deadline: float, member: int = 0) -> None:
         """
         Probe the agent at `address`, or let the one at `via` probe it.
 
         With `member` only that one may answer. Ends as an AnsweredEvent or a FailedEvent.
         """
 
-    def ask(self, ticket: int, address: str, service: str, method: str, message: bytes, deadline: float) -> None:
+    def ask(self, ticket: int, address: str, *, service: str, method: str, message: bytes, deadline: float) -> None:
         """
         Call a service of another agent. Ends as a ReplyEvent or a FailedEvent.
         """
 
-    def wait(self, address: str, service: str, method: str, message: bytes, within: float, deadline: float) -> PendingCall:
+    def wait(self, address: str, service: str, method: str, message: bytes, *, within: float, deadline: float) -> PendingCall:
         """
         As `AgentClient.wait`; it may take `deadline` to connect, so it is not for the loop.
         """
@@ -529,11 +564,6 @@ class Agent:
         Look at every file again before its copy is next used: this node was away.
         """
 
-    def files(self) -> tuple[int, int, int, int, int, int, int, int]:
-        """
-        Files and bytes held, reads of programs here and of other nodes, files read from the shared file system, failures of other nodes, files that went to the disk since memory had no room, and those that found none at all.
-        """
-
     def publish_attributes(self, path: str) -> None:
         """
         Before start(): keep a file there that tells what the originals are like of the copies that programs have open.
@@ -544,12 +574,10 @@ class Agent:
         Bring all below a directory to this node through its trees, in the background.
         """
 
-    def broadcast_progress(self) -> tuple[int, int, int, int, bool]:
-        """
-        How far that is: files found, those that are here, their bytes, those left out, and whether it ended.
-        """
+    def broadcast_progress(self) -> BroadcastProgress:
+        """How far that is."""
 
-    def set_tree(self, degree: int, largest: int, tier: Tier, ttl: float, strikes: int, avoid: float, file_deadline: float, deadline: float) -> None:
+    def set_tree(self, *, degree: int, largest: int, tier: Tier, ttl: float, strikes: int, avoid: float, file_deadline: float, deadline: float) -> None:
         """
         How to broadcast: children of a node, the largest file that is sent whole, where copies lie, and for how long they are believed (0: for ever).
 
@@ -562,6 +590,12 @@ class Agent:
 
         A member whose connection fails, or that misses its deadline `strikes` times in a row, is avoided for `avoid` seconds. The deadline is four times the slowest answer that it gave, between `file_deadline` and `deadline`.
         """
+
+    def file_usage(self) -> FileUsage: ...
+
+    def file_counters(self) -> FileCounters: ...
+
+    def tree_counters(self) -> TreeCounters: ...
 
 class AnsweredEvent:
     """A probe was answered."""
@@ -700,6 +734,135 @@ class Held:
     @property
     def least(self) -> int: ...
 
+class BroadcastProgress:
+    """How far a broadcast is."""
+
+    @property
+    def found(self) -> int:
+        """Files."""
+
+    @property
+    def fetched(self) -> int:
+        """Of these, those that are here."""
+
+    @property
+    def bytes(self) -> int:
+        """Of those that are here."""
+
+    @property
+    def left_out(self) -> int: ...
+
+    @property
+    def ended(self) -> bool: ...
+
+class FileUsage:
+    """Copies of files held, and reads of programs here and elsewhere."""
+
+    @property
+    def files(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def local(self) -> int: ...
+
+    @property
+    def remote(self) -> int: ...
+
+class FileCounters:
+    """What became of files so far."""
+
+    @property
+    def hits(self) -> int: ...
+
+    @property
+    def fills(self) -> int: ...
+
+    @property
+    def joined(self) -> int: ...
+
+    @property
+    def bytes(self) -> int: ...
+
+    @property
+    def local(self) -> int: ...
+
+    @property
+    def fetched(self) -> int: ...
+
+    @property
+    def fetched_bytes(self) -> int: ...
+
+    @property
+    def fetches_joined(self) -> int: ...
+
+    @property
+    def failures(self) -> int: ...
+
+    @property
+    def not_cached(self) -> int: ...
+
+    @property
+    def changed(self) -> int: ...
+
+    @property
+    def spilled(self) -> int: ...
+
+    @property
+    def no_room(self) -> int: ...
+
+class TreeCounters:
+    """What was asked of trees so far; `depth` may also fall."""
+
+    @property
+    def hits(self) -> int: ...
+
+    @property
+    def misses_file(self) -> int: ...
+
+    @property
+    def misses_listing(self) -> int: ...
+
+    @property
+    def misses_part(self) -> int: ...
+
+    @property
+    def joined(self) -> int: ...
+
+    @property
+    def not_cached(self) -> int: ...
+
+    @property
+    def bytes_up(self) -> int: ...
+
+    @property
+    def bytes_down(self) -> int: ...
+
+    @property
+    def hops(self) -> int: ...
+
+    @property
+    def hop_us(self) -> int: ...
+
+    @property
+    def depth(self) -> int: ...
+
+    @property
+    def failures(self) -> int: ...
+
+    @property
+    def read_files(self) -> int: ...
+
+    @property
+    def read_listings(self) -> int: ...
+
+    @property
+    def read_parts(self) -> int: ...
+
+    @property
+    def read_bytes(self) -> int: ...
+
 def tombstone(key: bytes) -> bytes:
     """The notice that a key was dropped."""
 
@@ -729,7 +892,7 @@ class ObjectIndex:
         there, to be compared. Raises KeyExists or Busy.
         """
 
-    def publish(self, key: bytes, size: int, crc: int, tier: Tier, copies: int, has_source: bool, least: int = 1) -> IndexedObject:
+    def publish(self, key: bytes, size: int, crc: int, *, tier: Tier, copies: int, has_source: bool, least: int = 1) -> IndexedObject:
         """
         Store an object under a key that was reserved. Raises KeyExists if it was dropped
         meanwhile; it stays reserved then.
@@ -807,7 +970,7 @@ class ObjectIndex:
     def let_go(self, key: bytes, size: int, crc: int, tier: Tier, copies: int) -> None:
         """An object that has a source finds no room here: it counts as evicted."""
 
-    def hold_through(self, key: bytes, size: int, crc: int, tier: Tier, copies: int, object: bytes, least: int = 1) -> bool:
+    def hold_through(self, key: bytes, size: int, crc: int, *, tier: Tier, copies: int, object: bytes, least: int = 1) -> bool:
         """
         A key that is not here counts as if it were, as long as that object is here.
         """

@@ -11,15 +11,20 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from . import _core
 from .errors import BadInput
 from .units import parse_rate, parse_size, parse_time
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+TierName = Literal["memory", "disk"]
+#: As people call them.
+TIERS = {"memory": _core.Tier.MEMORY, "disk": _core.Tier.DISK}
 
 PREFIX = "HOLDFAST_"
 #: What `holdfast run` tells the shim; no settings.
@@ -97,7 +102,7 @@ def _name(value: Any) -> str:
 
 
 def _tier(value: Any) -> str:
-    if value not in ("memory", "disk"):
+    if value not in TIERS:
         raise BadInput(f"{value!r} is not a tier; use memory or disk")
     return str(value)
 

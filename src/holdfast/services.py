@@ -22,7 +22,7 @@ def offered(shell: Shell, driver: NodeDriver) -> Iterator[Service]:
     from .agent.restoration_service import RestorationService  # noqa: PLC0415
     from .files.service import FilesService  # noqa: PLC0415
 
-    yield MembershipService(driver, shell.config.probe_period)
+    yield MembershipService(driver)
     yield RestorationService(driver)
     yield FilesService(shell)
 

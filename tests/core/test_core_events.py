@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.cores import core_in
 
 from holdfast import _core, errors
 
@@ -24,7 +25,7 @@ class Node:
         place.mkdir()
         self.name = f"node{number}"
         self.number = number
-        self.core = _core.Agent(KEY, f"{place}/mem", 1 << 26, f"{place}/disk", 1 << 26)
+        self.core = core_in(place, KEY, 1 << 26)
         self.address = self.core.listen("tcp:127.0.0.1:0")
         self.core.set_self(number)
         self.core.start()
@@ -70,7 +71,18 @@ def agree(nodes: list[Node], identity: int = 7) -> None:
     addresses = [node.address for node in nodes]
     for node in nodes:
         numbers = [one.number for one in nodes]
-        node.core.set_placement(_core.Placement(ring, numbers, addresses, identity))
+        node.core.set_placement(_core.Placement(ring, numbers, addresses, identity=identity))
+
+
+def ask(node: Node, ticket: int, other: Node, message: bytes, deadline: float) -> None:
+    node.core.ask(
+        ticket,
+        other.address,
+        service="service",
+        method="method",
+        message=message,
+        deadline=deadline,
+    )
 
 
 def heard(node: Node) -> tuple[int, int, bytes]:
@@ -83,7 +95,7 @@ def test_a_probe_is_answered_without_python(start: Callable[[int], list[Node]]) 
     a, b = start(2)
     b.core.set_news(b"news of b")
     b.core.beat()
-    a.core.probe(11, b.address, "", b"", WITHIN)
+    a.core.probe(11, b.address, via="", news=b"", deadline=WITHIN)
     answered = a.event()
     assert isinstance(answered, _core.AnsweredEvent)
     assert (answered.ticket, answered.identity, answered.news) == (11, 7, b"news of b")
@@ -99,7 +111,7 @@ def test_a_probe_tells_how_long_the_python_loop_has_stood_still(
     a, b = start(2)
 
     def age() -> float:
-        a.core.probe(1, b.address, "", b"", WITHIN)
+        a.core.probe(1, b.address, via="", news=b"", deadline=WITHIN)
         answered = a.event()
         assert isinstance(answered, _core.AnsweredEvent)
         return answered.age
@@ -114,25 +126,25 @@ def test_a_probe_tells_how_long_the_python_loop_has_stood_still(
 
 def test_news_are_heard_also_through_a_helper(start: Callable[[int], list[Node]]) -> None:
     a, b, c = start(3)
-    a.core.probe(1, c.address, b.address, b"gossip", WITHIN, member=c.number)
+    a.core.probe(1, c.address, via=b.address, news=b"gossip", deadline=WITHIN, member=c.number)
     assert isinstance(a.event(), _core.AnsweredEvent)
     assert heard(c) == (7, a.number, b"gossip")
     agree([a], identity=8)
-    a.core.probe(2, c.address, "", b"", WITHIN)
+    a.core.probe(2, c.address, via="", news=b"", deadline=WITHIN)
     assert heard(c) == (8, a.number, b"")
-    a.core.probe(3, c.address, "", b"", WITHIN, member=99)
+    a.core.probe(3, c.address, via="", news=b"", deadline=WITHIN, member=99)
     failures = [event for event in a.events(2) if isinstance(event, _core.FailedEvent)]
     assert [(event.ticket, event.code) for event in failures] == [(3, "Unavailable")]
 
 
 def test_calls_and_pulls_come_back_as_events(start: Callable[[int], list[Node]]) -> None:
     a, b = start(2)
-    a.core.ask(5, b.address, "service", "method", b"message", WITHIN)
+    ask(a, 5, b, b"message", WITHIN)
     while (call := b.core.next_call()) is None:
         select.select([b.core.fileno()], [], [], WITHIN)
-    number, *rest = call
-    assert rest == ["service", "method", b"message", None]
-    b.core.answer(number, b"answer")
+    told = (call.service, call.method, call.message, call.within)
+    assert told == ("service", "method", b"message", None)
+    b.core.answer(call.id, b"answer")
     reply = a.event()
     assert isinstance(reply, _core.ReplyEvent)
     assert (reply.ticket, reply.message) == (5, b"answer")
@@ -148,7 +160,7 @@ def test_calls_and_pulls_come_back_as_events(start: Callable[[int], list[Node]])
 def test_stopping_ends_what_waits(start: Callable[[int], list[Node]]) -> None:
     a, b = start(2)
     for ticket in range(50):
-        a.core.ask(ticket, b.address, "service", "method", b"", 3600)
+        ask(a, ticket, b, b"", 3600)
     a.core.stop()
     assert sorted(event.ticket for event in a.events(50)) == list(range(50))
 
@@ -158,12 +170,12 @@ def test_what_is_too_long_is_refused_at_once(start: Callable[[int], list[Node]])
     with pytest.raises(errors.BadInput, match="news of"):
         a.core.set_news(os.urandom(40_000))
     with pytest.raises(errors.BadInput, match="news of"):
-        a.core.probe(1, a.address, "", os.urandom(40_000), WITHIN)
+        a.core.probe(1, a.address, via="", news=os.urandom(40_000), deadline=WITHIN)
     ring = _core.Ring(["a", "b"], 5)
     with pytest.raises(errors.BadInput, match=r"1 members .* give one for each"):
-        _core.Placement(ring, [1], ["tcp:127.0.0.1:1", "tcp:127.0.0.1:2"], 1)
+        _core.Placement(ring, [1], ["tcp:127.0.0.1:1", "tcp:127.0.0.1:2"], identity=1)
     with pytest.raises(errors.BadInput, match=r"1 members .* give one for each"):
-        _core.Placement(ring, [1, 2], ["tcp:127.0.0.1:1"], 1)
+        _core.Placement(ring, [1, 2], ["tcp:127.0.0.1:1"], identity=1)
 
 
 def owners(nodes: list[Node], key: bytes, copies: int) -> list[Node]:

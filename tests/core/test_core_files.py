@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.cores import core_in
 
 from holdfast import _core, errors
 
@@ -22,11 +23,11 @@ class Node:
     def __init__(self, place: Path) -> None:
         self.root = place / "shared"
         self.root.mkdir()
-        self.memory = place / "mem"
-        self.core = _core.Agent(KEY, str(self.memory), 1 << 26, f"{place}/disk", 1 << 26)
+        self.memory = place / "memory"
+        self.core = core_in(place, KEY, 1 << 26)
         self.address = self.core.listen("tcp:127.0.0.1:0")
         self.core.set_self(1)
-        placement = _core.Placement(_core.Ring(["node"], 10), [1], [self.address], 1)
+        placement = _core.Placement(_core.Ring(["node"], 10), [1], [self.address], identity=1)
         self.core.set_placement(placement)
         self.core.start()
         self.client = _core.AgentClient(KEY)
@@ -46,11 +47,11 @@ class Node:
 
     def cache(self, name: bytes) -> bytes:
         """Read a file, and wait until it is kept."""
-        hits = self.core.counters()["file_hits"]
+        hits = self.core.file_counters().hits
         end = time.monotonic() + 20
         while True:
             data = self.read(name)
-            if self.core.counters()["file_hits"] > hits:
+            if self.core.file_counters().hits > hits:
                 return data
             assert time.monotonic() < end
 
@@ -70,10 +71,10 @@ def test_a_file_is_read_once_and_refreshed_when_asked(node: Node) -> None:
     assert node.cache(b"file") == b"old"
     path.write_bytes(b"newer")
     assert node.read(b"file") == b"old"
-    assert node.core.counters()["file_fills"] == 1
+    assert node.core.file_counters().fills == 1
     assert node.core.refresh_files([os.fsencode(node.root)], 1) == 1
     assert node.cache(b"file") == b"newer"
-    assert node.core.counters()["file_changed"] == 1
+    assert node.core.file_counters().changed == 1
     path.write_bytes(b"newest.")
     node.core.distrust_files()
     assert node.read(b"file") == b"newest."
@@ -101,7 +102,7 @@ def test_attributes_are_those_of_the_original(node: Node) -> None:
     for name in ("mode", "uid", "gid", "nlink", "size", "blocks", *times):
         assert getattr(told, name) == getattr(info, f"st_{name}"), name
     assert (told.inode, told.device) == (info.st_ino, info.st_dev)
-    assert node.core.counters()["file_fills"] == 0
+    assert node.core.file_counters().fills == 0
 
 
 @pytest.mark.parametrize("ask", ["read", "attributes"])
@@ -111,7 +112,7 @@ def test_what_is_no_file_is_left_to_the_shared_file_system(node: Node, ask: str)
     for name in (b"none", b"directory", b"directory/../none", b"a" * 5000):
         with pytest.raises(errors.NotCached):
             call(*node.order(name))
-    assert node.core.counters()["file_not_cached"] == 4
+    assert node.core.file_counters().not_cached == 4
     with pytest.raises(errors.BadInput, match="absolute"):
         call(node.address, _core.FileOrder(b"root", b"root/file", tier=_core.Tier.MEMORY))
 
@@ -133,4 +134,4 @@ def test_a_copy_that_went_bad_is_found_and_read_again(node: Node) -> None:
             read()
         assert node.cache(b"file") == data
     assert node.core.counters()["damaged"] == 2
-    assert node.core.counters()["file_fills"] == 3
+    assert node.core.file_counters().fills == 3

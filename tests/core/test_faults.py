@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.cores import core_in
 from support.waits import wait_for
 
 import holdfast
@@ -151,7 +152,7 @@ def test_a_pull_that_loses_its_source_fails_and_leaves_nothing(
     job.objects.put(key, data, copies=2)
     cluster.stop(2)
     job_key = sessions.read_key(cluster.directory)
-    puller = _core.Agent(job_key, f"{tmp_path}/mem", 2 * BIG, f"{tmp_path}/disk", 2 * BIG)
+    puller = core_in(tmp_path, job_key, 2 * BIG)
     try:
         puller.set_self(1)
         puller.start()
@@ -215,7 +216,7 @@ def test_another_session_on_the_port_of_a_dead_agent_is_no_refusal(
 ) -> None:
     key = key_owned(job, 2, 3)
     job.objects.put(key, b"bytes", copies=2)
-    stranger = _core.Agent(os.urandom(32), f"{tmp_path}/mem", BIG, f"{tmp_path}/disk", BIG)
+    stranger = core_in(tmp_path, os.urandom(32), BIG)
     cluster.kill(2)
     try:
         stranger.listen(cluster.nodes[2].member.address)

@@ -168,4 +168,4 @@ def test_bad_tables_are_refused(prefix: bytes, slots: list[list[int]], reason: s
 def test_two_tables_of_one_prefix_are_refused() -> None:
     table = _core.SlotTable(b"@a", [[1]])
     with pytest.raises(BadInput, match="two key spaces"):
-        _core.Placement(_core.Ring(["n"]), [1], [""], 1, tables=[table, table])
+        _core.Placement(_core.Ring(["n"]), [1], [""], identity=1, tables=[table, table])

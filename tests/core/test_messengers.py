@@ -10,6 +10,7 @@ from typing import cast
 
 import msgspec
 import pytest
+from support.cores import core_in
 
 from holdfast import _core
 from holdfast.client.connection import Connection
@@ -25,7 +26,7 @@ class Agent:
 
     def __init__(self, where: Path, number: int, silent: bool) -> None:
         where.mkdir()
-        self.core = _core.Agent(KEY, str(where / "m"), 1 << 20, str(where / "d"), 1 << 20)
+        self.core = core_in(where, KEY)
         self.asked: list[str] = []
         self._silent = silent
         self._stopped = False
@@ -41,10 +42,10 @@ class Agent:
             self.core.beat()
             select.select([self.core.fileno()], [], [], 0.05)
             while (call := self.core.next_call()) is not None:
-                self.asked.append(call[2])
-                if self._silent and call[2] == "pass_on":
+                self.asked.append(call.method)
+                if self._silent and call.method == "pass_on":
                     return
-                self.core.answer(call[0], NONE_STUCK)
+                self.core.answer(call.id, NONE_STUCK)
 
     def close(self) -> None:
         self._stopped = True

@@ -13,11 +13,13 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.cores import core_in
 from support.waits import wait_for
 
 import holdfast
 from holdfast import _core, errors
 from holdfast.client.messages import AgentStatus
+from holdfast.membership.status import MembershipStatus
 from holdfast.membership.view import Entry, Member, State, encode
 
 METHODS = [
@@ -63,7 +65,7 @@ class Stranger:
 
     def __init__(self, agents: holdfast.LocalCluster, where: Path, number: int) -> None:
         key = bytes.fromhex((agents.directory / "key").read_text())
-        self.core = _core.Agent(key, str(where / "m"), 1 << 20, str(where / "d"), 1 << 20)
+        self.core = core_in(where, key)
         address = self.core.listen("tcp:127.0.0.1:0")
         self.core.set_self(number)
         self.core.start()
@@ -81,7 +83,7 @@ class Stranger:
         self.core.beat()
         select.select([self.core.fileno()], [], [], 0.05)
         while (call := self.core.next_call()) is not None:
-            self.core.answer(call[0], answer)
+            self.core.answer(call.id, answer)
         while self.core.next_event() is not None:
             pass
 
@@ -105,7 +107,7 @@ def test_news_of_a_probe_that_cannot_be_read(
     victim = agents.nodes[0].member
     before = status(client, victim).counters
     odd = stranger(11)
-    odd.core.probe(1, victim.address, "", b"not msgpack", 5.0)
+    odd.core.probe(1, victim.address, via="", news=b"not msgpack", deadline=5.0)
     wait_for(lambda: status(client, victim).counters["ill_formed"] > before["ill_formed"])
     assert agents.nodes[0].alive
     assert "cannot decode the gossip in a probe" in agents.nodes[0].log.read_text()
@@ -176,11 +178,13 @@ def test_a_member_whose_answers_make_no_sense_counts_as_one_that_does_not_answer
 
     def lost() -> bool:
         odd.step(b"\xc1")  # also to the exchange of views, and to restoring
-        return status(client, member).membership.members["lost"] > 0
+        return status(client, member).of("membership", MembershipStatus).members["lost"] > 0
 
     wait_for(lost)
     assert status(client, member).counters["ill_formed"] >= before + 3
-    wait_for(lambda: status(client, member).membership.members["alive"] == 2)
+    wait_for(
+        lambda: status(client, member).of("membership", MembershipStatus).members["alive"] == 2
+    )
     assert all(node.alive for node in agents.nodes)
 
 
@@ -252,7 +256,9 @@ def test_members_that_cannot_be_do_not_spoil_the_agent(
     entry = msgspec.msgpack.encode([[known, 2**64 - 1, 2]])  # it could not say anything greater
     with pytest.raises(errors.BadInput):
         client.call(victim.socket, "membership", "join", entry)
-    wait_for(lambda: status(client, victim).membership.members["alive"] == 2)
+    wait_for(
+        lambda: status(client, victim).of("membership", MembershipStatus).members["alive"] == 2
+    )
     with agents.connect() as job:
         job.objects.put("after", b"all", copies=2)
         assert job.objects.get("after") == b"all"

@@ -12,7 +12,7 @@ import pytest
 import holdfast
 from holdfast import _core, errors
 from holdfast.client.fault_points import FaultPoint, arm
-from holdfast.client.messages import ViewReply, ViewRequest
+from holdfast.client.messages import AgentStatus, ViewReply, ViewRequest
 from holdfast.membership.view import State
 
 SIZE = 8 << 20
@@ -58,18 +58,16 @@ class Reader:
         self, path: Path, on_failure: _core.OnFailure = _core.OnFailure.RECACHE
     ) -> tuple[bytes, _core.Attributes]:
         socket = self.cluster.nodes[0].member.socket
-        descriptor, attributes, begin, size = self.client.open_file(
-            socket, self.order(path, on_failure), deadline=DEADLINE
-        )
-        with open(descriptor, "rb") as file:
-            assert os.fstat(descriptor).st_mode & 0o7777 == 0o400
-            assert (begin, size) == (0, os.fstat(descriptor).st_size)  # all of it
-            return file.read(), attributes
+        opened = self.client.open_file(socket, self.order(path, on_failure), deadline=DEADLINE)
+        with open(opened.descriptor, "rb") as file:
+            about = os.fstat(opened.descriptor)
+            assert about.st_mode & 0o7777 == 0o400
+            assert (opened.begin, opened.size) == (0, about.st_size)  # all of it
+            return file.read(), opened.attributes
 
     def counters(self) -> dict[str, int]:
         answer = self.client.call(self.cluster.nodes[0].member.socket, "agent", "status", b"")
-        counters: dict[str, int] = msgspec.msgpack.decode(answer)["counters"]
-        return counters
+        return msgspec.msgpack.decode(answer, type=AgentStatus).counted()
 
     def suspects(self, node: int) -> bool:
         """Whether the agent of node 0 doubts that another lives."""

@@ -40,7 +40,7 @@ class Room:
     def enter(
         self, name: bytes = b"", within: float = WITHIN, deadline: float = WITHIN
     ) -> _core.PendingCall:
-        return self.client.wait(self.tcp, "room", "enter", name, within, deadline)
+        return self.client.wait(self.tcp, "room", "enter", name, within=within, deadline=deadline)
 
     def call(self, method: str, message: bytes = b"") -> bytes:
         return self.client.call(self.socket, "room", method, message, deadline=WITHIN)

@@ -11,11 +11,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from support.cores import core_in
 
 from holdfast import _core, errors
 from holdfast.agent.metrics import Family, families, render
 from holdfast.agent.services import Services
 from holdfast.agent.trouble import Trouble
+from holdfast.client.messages import AgentStatus
+from holdfast.config import Config, load
 from holdfast.membership.owners import Owners
 from holdfast.membership.view import Entry, Member, State, View
 
@@ -35,7 +38,7 @@ class Slow:
 
 def test_calls_without_end_leave_the_loop_its_turns(tmp_path: Path) -> None:
     key = os.urandom(32)
-    core = _core.Agent(key, str(tmp_path / "m"), 1 << 20, str(tmp_path / "d"), 1 << 20)
+    core = core_in(tmp_path, key)
     socket = core.listen(f"unix:{tmp_path}/socket")
     core.start()
     client = _core.AgentClient(key)
@@ -51,7 +54,7 @@ def test_calls_without_end_leave_the_loop_its_turns(tmp_path: Path) -> None:
         except errors.Unavailable:
             pass  # the end of the agent
 
-    services = Services(core, Trouble())
+    services = Services(core, Trouble(), load().config)
     services.add(Slow())
     callers = [threading.Thread(target=call) for _ in range(8)]
     for caller in callers:
@@ -97,10 +100,15 @@ class Able(Plain):
 
     def __init__(self, fails: bool = False) -> None:
         self.due = 0.0
+        self.configs: list[Config] = []
         self.ticks = 0
         self.fails = fails
         self.owners: list[int] = []
         self.away = 0
+
+    def configure(self, config: Config) -> None:
+        assert (self.ticks, self.owners, self.away) == (0, [], 0)
+        self.configs.append(config)
 
     def tick(self, now: float) -> None:
         self.ticks += 1
@@ -127,8 +135,8 @@ class Failing(Able):
 
 @pytest.fixture
 def services(tmp_path: Path) -> Iterator[Services]:
-    core = _core.Agent(bytes(32), str(tmp_path / "m"), 1 << 20, str(tmp_path / "d"), 1 << 20)
-    made = Services(core, Trouble())
+    core = core_in(tmp_path, bytes(32))
+    made = Services(core, Trouble(), load().config)
     yield made
     core.stop()
     del core, made._core  # its descriptors go with it
@@ -150,6 +158,7 @@ def test_each_service_is_told_what_it_is_able_to_hear(services: Services) -> Non
     services.was_away()
     services.tick()
     services.tick()  # not due any more
+    assert able.configs == [load().config]
     assert (able.owners, able.away, able.ticks) == ([7], 1, 1)
     assert 3500 < services.until_tick() <= 3600
     assert services.statuses() == {"able": Told(1, ("a", "b"), "text")}
@@ -157,6 +166,18 @@ def test_each_service_is_told_what_it_is_able_to_hear(services: Services) -> Non
     assert 'holdfast_able_ticks_total{node="node-0"} 1' in text
     assert 'holdfast_able_names{node="node-0"} 2' in text
     assert "word" not in text
+
+
+def test_counters_of_services_are_among_those_of_the_agent() -> None:
+    told = {"able": Told(1, ("a", "b"), "text"), "counting": {"counters": {"able_ticks": 1}}}
+    services = {name: msgspec.Raw(msgspec.msgpack.encode(one)) for name, one in told.items()}
+    services["nameless"] = msgspec.Raw(msgspec.msgpack.encode([1]))
+    status = AgentStatus(
+        node="node-0", number=1, pid=1, tiers={}, counters={"puts": 2}, services=services
+    )
+    assert status.counted() == {"puts": 2, "able_ticks": 1}
+    assert status.counters == {"puts": 2}
+    assert status.of("able", Told) == told["able"]
 
 
 def test_a_tick_that_fails_is_tried_again_later_and_holds_up_nobody(services: Services) -> None:

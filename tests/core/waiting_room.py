@@ -13,6 +13,7 @@ from holdfast import _core, errors
 from holdfast.agent.parked import Parked
 from holdfast.agent.services import Services
 from holdfast.agent.trouble import Trouble
+from holdfast.config import load
 
 
 class Room:
@@ -50,11 +51,15 @@ class Room:
 def main() -> None:
     directory, key = sys.argv[1:]
     core = _core.Agent(
-        bytes.fromhex(key), f"{directory}/m", 1 << 20, f"{directory}/d", 1 << 20
-    )  # fmt: skip
+        bytes.fromhex(key),
+        memory_dir=f"{directory}/m",
+        memory_capacity=1 << 20,
+        disk_dir=f"{directory}/d",
+        disk_capacity=1 << 20,
+    )
     print(core.listen(f"unix:{directory}/socket"), core.listen("tcp:127.0.0.1:0"), flush=True)
     core.start()
-    services = Services(core, Trouble())
+    services = Services(core, Trouble(), load().config)
     services.add(Room())
     poll = select.poll()
     poll.register(core.fileno(), select.POLLIN)

@@ -126,7 +126,7 @@ def test_tiers_and_counters_are_documented() -> None:
         answer = _core.AgentClient(key).call(socket, "agent", "status", b"")
     status = msgspec.msgpack.decode(answer, type=AgentStatus)
     documented = set(re.findall(r"`(\w+)`", "".join(f"`{row[0]}`" for row in rows(text))))
-    assert set(status.counters) <= documented
+    assert set(status.counted()) <= documented
     for tier in status.tiers.values():
         assert {f"nodes[].tiers.*.{field}" for field in tier} <= {row[0] for row in rows(text)}
 

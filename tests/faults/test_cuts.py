@@ -10,7 +10,7 @@ from retried import get, put
 from support.requirements import needs_networks
 
 import holdfast
-from holdfast import _core, errors
+from holdfast import errors
 from holdfast.client.contacts import Contacts
 from holdfast.client.survey import survey
 from holdfast.launch.networks import Networks
@@ -52,7 +52,7 @@ def test_a_cut_pair_passes_nothing_on_and_a_client_still_reaches_both(
         def pass_on(key: str, chain: list[Member], deadline: float) -> None:
             addresses = [member.address for member in chain]
             numbers = [member.number for member in chain]
-            client.put(addresses, numbers, key.encode(), data, _core.Tier.MEMORY, deadline)
+            client.put(addresses, numbers, key.encode(), data, deadline=deadline)
 
         job.objects.put(key_owned(job, first, third), data, copies=2)
         three.cut(0, 1)

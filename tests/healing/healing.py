@@ -11,7 +11,9 @@ import holdfast
 from holdfast import errors
 from holdfast._core import AgentClient
 from holdfast.client.messages import AgentStatus, ViewReply, ViewRequest
+from holdfast.membership.status import MembershipStatus
 from holdfast.membership.view import Member, State, View
+from holdfast.restoration.restorer import RestoreStatus
 from holdfast.session import session as sessions
 
 
@@ -58,6 +60,9 @@ class Inside:
         answer = self.client.call(self.member(node).socket, "agent", "status", b"", deadline=5.0)
         return msgspec.msgpack.decode(answer, type=AgentStatus)
 
+    def restoring(self, node: int) -> RestoreStatus:
+        return self.status(node).of("restoring", RestoreStatus)
+
     def state(self, of: Member, on: int) -> State | None:
         entry = self.view(on).get(of.number)
         return entry.state if entry else None
@@ -80,6 +85,6 @@ class Inside:
     def settled(self, nodes: list[int]) -> bool:
         """Whether these agents have one view and nothing left to restore or to trim."""
         states = [self.status(node) for node in nodes]
-        return len({state.membership.identity for state in states}) == 1 and not any(
-            state.restoring.missing or state.restoring.uncompared for state in states
-        )
+        views = {state.of("membership", MembershipStatus).identity for state in states}
+        restoring = [state.of("restoring", RestoreStatus) for state in states]
+        return len(views) == 1 and not any(one.missing or one.uncompared for one in restoring)

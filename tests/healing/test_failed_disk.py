@@ -15,6 +15,8 @@ import holdfast
 from holdfast import _core, errors
 from holdfast.cli.main import app
 from holdfast.client.messages import AgentStatus
+from holdfast.membership.status import MembershipStatus
+from holdfast.restoration.restorer import RestoreStatus
 from holdfast.testing.countfs import CountingFS
 
 
@@ -92,7 +94,9 @@ def test_copies_on_a_disk_that_fails_are_restored_and_survive_the_next_death(
         assert set(tiers) == {_core.Tier.MEMORY}
         job.objects.put("new", b"bytes", copies=4, tier="disk")
         assert watched.holders("new")[bad] == _core.Tier.MEMORY
-        assert watched.status(bad).membership.incarnation == 0, "a healthy agent was suspected"
+        assert watched.status(bad).of("membership", MembershipStatus).incarnation == 0, (
+            "a healthy agent was suspected"
+        )
         settings = f"run_dir={cluster.directory.parent}"
         shown = CliRunner().invoke(
             app, ["status", "--session", cluster.directory.name, "--set", settings]
@@ -116,7 +120,7 @@ def test_what_finds_no_room_in_memory_is_shown_as_lacking(storage: CountingFS) -
         break_disk(storage, cluster, 1)
         wait_for(lambda: watched.status(1).tiers["disk"]["condemned"])
         wait_for(lambda: watched.status(1).tiers["memory"]["occupied"] >= 400_000)  # all it can
-        wait_for(lambda: watched.status(1).restoring.under_replicated >= 6)
+        wait_for(lambda: watched.status(1).of("restoring", RestoreStatus).under_replicated >= 6)
         with pytest.raises(errors.Full):
             job.objects.put("more", bytes(900_000), copies=2, tier="disk")
 

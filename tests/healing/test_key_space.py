@@ -70,13 +70,13 @@ def test_objects_lie_in_their_group_and_come_back_to_it(
         assert in_place(six, inside)
         six.kill(5)
         lost = {key for key in KEYS if "node-5" not in inside.holders(key)}
-        wait_for(lambda: any(inside.status(node).restoring.missing for node in range(5)))
+        wait_for(lambda: any(inside.restoring(node).missing for node in range(5)))
         for key in KEYS:  # before they are restored
             assert job.objects.get(key) == key.encode() * 1000
         assert lost
         wait_for(lambda: inside.settled(list(range(5))))
         assert in_place(six, inside)
-        assert sum(inside.status(node).restoring.restored for node in range(5)) > 5
+        assert sum(inside.restoring(node).restored for node in range(5)) > 5
         job.objects.put("@trio/later", b"later", copies=3)
         assert inside.holders("@trio/later") == nodes(owners(six, inside, "@trio/later"))
         job.objects.drop(KEYS[0])

@@ -61,5 +61,5 @@ def test_copies_come_back(two: holdfast.LocalCluster) -> None:
             job.objects.put(key, b"x", copies=2)
         two.kill(1)
         two.restart(1)
-        wait_for(lambda: inside.status(1).restoring.restored == MANY)
+        wait_for(lambda: inside.restoring(1).restored == MANY)
         wait_for(lambda: inside.settled([0, 1]))

@@ -122,12 +122,10 @@ def test_rule_4_a_put_under_another_view_is_refused_and_stores_nothing(
     five: holdfast.LocalCluster, inside: Inside
 ) -> None:
     first = inside.member(0)
-    from holdfast._core import Tier
-
     with pytest.raises(errors.StaleView):
-        inside.client.put([first.address], [first.number + 1], b"key", b"bytes", Tier.MEMORY)
+        inside.client.put([first.address], [first.number + 1], b"key", b"bytes")
     with pytest.raises(errors.BadInput):
-        inside.client.put([first.address], [], b"key", b"bytes", Tier.MEMORY)
+        inside.client.put([first.address], [], b"key", b"bytes")
     assert inside.holders("key") == []
 
 
@@ -225,7 +223,7 @@ def test_rule_8_lost_copies_come_back_by_themselves(
             wait_for(lambda: all(len(held) == 2 for held in inside.all_holders(KEYS).values()))
             wait_for(lambda others=others: inside.settled(others))
             time.sleep(1.5)  # two of five within ten periods would be taken for a cut
-        moved = sum(inside.status(node).restoring.restored_bytes for node in (0, 1, 3))
+        moved = sum(inside.restoring(node).restored_bytes for node in (0, 1, 3))
         assert moved >= lost
         for key, value in data.items():
             assert job.objects.get(key) == value
@@ -237,7 +235,7 @@ def test_rule_8_only_what_was_lost_moves(five: holdfast.LocalCluster, inside: In
         lost = inside.status(2).tiers["memory"]["bytes"]
         five.kill(2)
         wait_for(lambda: all(len(held) == 2 for held in inside.all_holders(KEYS).values()))
-        moved = sum(inside.status(node).restoring.restored_bytes for node in (0, 1, 3, 4))
+        moved = sum(inside.restoring(node).restored_bytes for node in (0, 1, 3, 4))
         assert lost <= moved <= 1.05 * lost
 
 
@@ -266,12 +264,12 @@ def test_rule_8_a_false_death_is_harmless_and_its_extra_copies_are_trimmed(
         five.stop(2)
         others = [0, 1, 3, 4]
         wait_for(lambda: all(len(held) == 2 for held in inside.all_holders(KEYS).values()))
-        moved = sum(inside.status(node).restoring.restored_bytes for node in others)
+        moved = sum(inside.restoring(node).restored_bytes for node in others)
         five.resume(2)
         wait_for(lambda: inside.all_holders(KEYS) == before)
         wait_for(lambda: inside.settled([0, 1, 2, 3, 4]))
-        assert inside.status(2).restoring.restored_bytes == 0  # it had all of its own
-        after = sum(inside.status(node).restoring.restored_bytes for node in others)
+        assert inside.restoring(2).restored_bytes == 0  # it had all of its own
+        after = sum(inside.restoring(node).restored_bytes for node in others)
         assert after == moved
         for key, value in data.items():
             assert job.objects.get(key) == value
@@ -386,15 +384,13 @@ def test_rule_10_restoring_waits_when_many_vanish_at_once(
         cluster.kill(4)
         wait_for(lambda: all(len(inside.view(node).live()) == 3 for node in range(3)))
         # The second death comes to light a moment after the first, and ends what that began.
-        wait_for(
-            lambda: all(inside.status(node).restoring.partition_wait_left > 0 for node in range(3))
-        )
+        wait_for(lambda: all(inside.restoring(node).partition_wait_left > 0 for node in range(3)))
         time.sleep(0.2)
-        restored = [inside.status(node).restoring.restored for node in range(3)]
+        restored = [inside.restoring(node).restored for node in range(3)]
         time.sleep(1)  # long enough to have restored all of it
-        assert [inside.status(node).restoring.restored for node in range(3)] == restored
+        assert [inside.restoring(node).restored for node in range(3)] == restored
         assert any(len(held) < 3 for held in inside.all_holders(KEYS).values())
-        assert sum(inside.status(node).restoring.under_replicated for node in range(3)) > 0
+        assert sum(inside.restoring(node).under_replicated for node in range(3)) > 0
         wait_for(lambda: all(len(held) == 3 for held in inside.all_holders(KEYS).values()))
 
 

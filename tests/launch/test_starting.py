@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 from msgspec.structs import replace
+from support.cores import core_in
 from support.waits import wait_for
 
 import holdfast
@@ -91,7 +92,7 @@ def test_an_agent_is_known_by_its_number_before_its_loop_runs(tmp_path: Path) ->
         session=session, job_key=key.hex(), config=config, node="one", directory=place, here=True
     )
     sessions.make(place, session, key)
-    prober = _core.Agent(key, f"{tmp_path}/memory", 1 << 20, f"{tmp_path}/disk", 1 << 20)
+    prober = core_in(tmp_path, key)
     told: list[Any] = []
 
     def heard() -> bool:
@@ -109,7 +110,14 @@ def test_an_agent_is_known_by_its_number_before_its_loop_runs(tmp_path: Path) ->
             ready = msgspec.json.decode(process.stdout.readline(), type=Ready)
             assert ready.member is not None, ready.error
             prober.start()
-            prober.probe(1, ready.member.address, "", b"", 20.0, member=ready.member.number)
+            prober.probe(
+                1,
+                ready.member.address,
+                via="",
+                news=b"",
+                deadline=20.0,
+                member=ready.member.number,
+            )
             wait_for(heard)
         finally:
             process.stdin.close()

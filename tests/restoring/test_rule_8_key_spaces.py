@@ -6,9 +6,10 @@ import pytest
 from restoring_members import PERIOD, Some
 from support.trio import TRIO, Trio
 
+from holdfast import _core
 from holdfast.membership.view import Member
 from holdfast.restoration.events import RestorationInstruction, RestoreInstruction
-from holdfast.restoration.holdings import TIERS, ObjectSummary
+from holdfast.restoration.holdings import ObjectSummary
 
 KEYS = [b"@trio/%d" % i for i in range(30)]
 PLAIN = [b"key %d" % i for i in range(30)]
@@ -138,14 +139,20 @@ def test_strays_of_a_key_space_go_when_its_owners_have_confirmed() -> None:
 def through(some: Some, name: str, key: bytes) -> bytes:
     """Let a member hold a copy through another object of its own, in its place; return that."""
     store = some.members[name].store
-    held, tier = store.objects[key].held, TIERS[store.objects[key].held.tier]
+    held, tier = store.objects[key].held, _core.Tier(store.objects[key].held.tier)
     names = (b"parity %d" % number for number in range(100))
     parity = next(one for one in names if some.owners(one, 1) == [name])
     store.create(parity, parity, 10, 0, 1).commit(parity)
     store._index.evict(store.objects[key].indexed)
     store._removed(key, "evicted")
     assert store._index.hold_through(
-        key, held.size, held.crc32c, tier, held.copies, parity, held.least
+        key,
+        held.size,
+        held.crc32c,
+        tier=tier,
+        copies=held.copies,
+        object=parity,
+        least=held.least,
     )
     return parity
 

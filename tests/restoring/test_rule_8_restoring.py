@@ -386,7 +386,9 @@ def test_a_drop_of_the_key_before_they_meet_is_a_drop_of_both() -> None:
 
 def test_a_key_that_is_too_long_is_cut_when_it_is_set_aside() -> None:
     keys = [b"k" * 4096, b"k" * 4095 + b"l"]
-    aside = [holdings.aside(ObjectSummary(key, 10, 1, 0, 1)) for key in keys]
+    aside = [
+        holdings.aside(ObjectSummary(key=key, size=10, crc32c=1, tier=0, copies=1)) for key in keys
+    ]
     assert len(set(aside)) == 2
     assert all(len(key) == 4096 and key.startswith(holdings.ASIDE) for key in aside)
 

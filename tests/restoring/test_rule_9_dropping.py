@@ -159,7 +159,7 @@ def test_a_million_objects_that_were_dropped_by_a_watermark_leave_less_than_1_kb
     for version in range(1_000_000):
         key = b"run/T/%d" % version
         index.reserve(key, 1)
-        index.publish(key, 1, 7, Tier.MEMORY, 1, False)
+        index.publish(key, 1, 7, tier=Tier.MEMORY, copies=1, has_source=False)
     is_new, gone = index.learn(watermark(b"run/T/", 1_000_000))
     assert is_new
     assert len(gone) == 1_000_000

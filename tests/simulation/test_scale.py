@@ -47,7 +47,7 @@ class Node:
 
     def put(self, key: bytes) -> None:
         self.index.reserve(key, SIZE)
-        self.index.publish(key, SIZE, 0, _core.Tier.MEMORY, COPIES, False)
+        self.index.publish(key, SIZE, 0, tier=_core.Tier.MEMORY, copies=COPIES, has_source=False)
 
 
 class Nodes:

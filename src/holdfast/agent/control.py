@@ -20,7 +20,7 @@ _encode = msgspec.msgpack.encode
 #: How many bytes of a log are told.
 _LOG_BYTES = 8 << 20
 #: Counters of the core that may also fall: gauges in the words of OpenMetrics.
-_GAUGES = {"connections", "notice_bytes", "notices", "tree_depth"}
+_GAUGES = {"connections", "notice_bytes", "notices"}
 _OF_TIERS = ("objects", "bytes", "occupied", "reserved", "capacity", "condemned")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .. import _core
 from ..membership.owners import Owners
-from ..restoration.holdings import TIERS, ObjectSummary, held_of
+from ..restoration.holdings import ObjectSummary, held_of
 
 
 class CoreHoldings:
@@ -40,7 +40,7 @@ class CoreHoldings:
 
     def has_room(self, held: ObjectSummary) -> bool:
         """Tell whether an object would find room here at this moment."""
-        return self._core.has_room(TIERS[held.tier], held.size)
+        return self._core.has_room(_core.Tier(held.tier), held.size)
 
     def strays(self, limit: int, after: bytes) -> list[ObjectSummary]:
         """List objects that we hold and do not own."""

@@ -50,7 +50,7 @@ def serve(
         stopping = True
 
     shell = Shell(core, member, orders.config, Story(member.node, _now))
-    services = Services(core, shell.trouble)
+    services = Services(core, shell.trouble, orders.config)
     driver = NodeDriver(shell, services, key_spaces)
     control = Control(shell, services, node.place(orders).log, stop)
     services.add(control)

@@ -87,12 +87,16 @@ def _start(orders: Orders, where: Place, locks: contextlib.ExitStack) -> tuple[_
     config, tiers, agents = orders.config, where.tiers, orders.agents
     core = _core.Agent(
         bytes.fromhex(orders.job_key),
-        tiers.memory_dir,
-        capacity.resolve(config.memory, os.path.dirname(tiers.memory_dir), agents, in_memory=True),
-        tiers.disk_dir,
-        capacity.resolve(config.disk, os.path.dirname(tiers.disk_dir), agents, in_memory=False),
-        config.scrub_rate,
-        config.huge_pages,
+        memory_dir=tiers.memory_dir,
+        memory_capacity=capacity.resolve(
+            config.memory, os.path.dirname(tiers.memory_dir), agents, in_memory=True
+        ),
+        disk_dir=tiers.disk_dir,
+        disk_capacity=capacity.resolve(
+            config.disk, os.path.dirname(tiers.disk_dir), agents, in_memory=False
+        ),
+        scrub_rate=config.scrub_rate,
+        huge_pages=config.huge_pages,
     )
     locks.enter_context(tiers.held())
     control = _core.choose_congestion_control(config.congestion)

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ..client.messages import Doubt, MembershipStatus, ViewReply, ViewRequest
+from ..client.messages import Doubt, ViewReply, ViewRequest
+from ..config import Config
 from ..errors import BadInput
 from ..membership import view
+from ..membership.status import MembershipStatus
 from .metrics import Family
 from .node_driver import NodeDriver
 
@@ -20,12 +22,17 @@ class MembershipService:
 
     name = "membership"
 
-    def __init__(self, driver: NodeDriver, period: float) -> None:
+    def __init__(self, driver: NodeDriver) -> None:
         self._driver = driver
         self._machine = driver.machine
-        self._period = period
+        self._period = 0.0
+        self.due = 0.0
+
+    def configure(self, config: Config) -> None:
+        """Begin to tick."""
+        self._period = config.probe_period
         # Not all at the same moment, although they were all started at once.
-        self.due = time.monotonic() + random.random() * period
+        self.due = time.monotonic() + random.random() * self._period
 
     def handle(self, method: str, message: bytes) -> bytes:
         """Answer one call."""

@@ -18,7 +18,6 @@ from ..membership.swim import LONGEST_SLEEP
 from ..membership.view import UNREADABLE, Entry, Member, View, encode, read
 from ..restoration import events as restoring
 from ..restoration import node_machine
-from ..restoration.holdings import TIERS
 from ..restoration.messages import Reply, Request
 from ..restoration.node_machine import NodeMachine
 from . import shell as shells
@@ -202,4 +201,4 @@ class NodeDriver:
                 self._step(restoring.RequestFailedEvent(pull.ticket, gone=told.code in _GONE))
 
         self._shell.core.pass_point("restore")
-        self._shell.pull(pull.held.key, TIERS[pull.held.tier], pull.source, ended)
+        self._shell.pull(pull.held.key, _core.Tier(pull.held.tier), pull.source, ended)

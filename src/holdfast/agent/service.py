@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from ..config import Config
 from ..membership.owners import Owners
 from ..membership.view import Member
 from .metrics import Family
@@ -24,6 +25,15 @@ class Service(Protocol):
 
     def handle(self, method: str, message: bytes) -> bytes | Parked:
         """Answer one call, at once or later; raise a HoldfastError to refuse it."""
+        ...
+
+
+@runtime_checkable
+class Configured(Protocol):
+    """Has settings."""
+
+    def configure(self, config: Config) -> None:
+        """Take them: once, when the service is added, before anything else is asked of it."""
         ...
 
 
@@ -62,7 +72,10 @@ class Reporting(Protocol):
     """Has a part of its own in the agent's status and metrics."""
 
     def status(self) -> msgspec.Struct:
-        """Tell how things are; `holdfast status --json` shows it under the service's name."""
+        """Tell how things are; `holdfast status --json` shows it under the service's name.
+
+        What a field `counters` of it has is among the counters of the node there.
+        """
         ...
 
     def metrics(self) -> Iterable[Family]:

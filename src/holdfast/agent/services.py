@@ -9,12 +9,13 @@ from functools import partial
 import msgspec
 
 from .. import _core
+from ..config import Config
 from ..errors import BadInput, HoldfastError
 from ..membership.owners import Owners
 from ..membership.view import UNREADABLE, Member
 from .metrics import Family
 from .parked import Parked, ParkedCalls, refuse
-from .service import Reporting, Returning, Service, Ticking, Viewing
+from .service import Configured, Reporting, Returning, Service, Ticking, Viewing
 from .trouble import Trouble
 
 #: Seconds after which a tick that failed is tried again.
@@ -24,9 +25,10 @@ _TRY_AGAIN = 1.0
 class Services:
     """All services of an agent, each under its name."""
 
-    def __init__(self, core: _core.Agent, trouble: Trouble) -> None:
+    def __init__(self, core: _core.Agent, trouble: Trouble, config: Config) -> None:
         self._core = core
         self._trouble = trouble
+        self._config = config
         self._services: dict[str, Service] = {}
         self._ticking: list[Ticking] = []
         self._parked = ParkedCalls()
@@ -35,6 +37,8 @@ class Services:
         """Offer `service` under its name, with all that it is able to do."""
         assert service.name not in self._services
         self._services[service.name] = service
+        if isinstance(service, Configured):
+            service.configure(self._config)
         if isinstance(service, Ticking):
             self._ticking.append(service)
 
@@ -48,10 +52,8 @@ class Services:
         for number in self._core.take_cancelled():
             self._give_up(partial(self._parked.cancel, number))
         while (call := self._core.next_call()) is not None:
-            number, name, method, message, within = call
-            self._answer(
-                number, f"{name}.{method}", within, partial(self._handle, name, method, message)
-            )
+            work = partial(self._handle, call.service, call.method, call.message)
+            self._answer(call.id, f"{call.service}.{call.method}", call.within, work)
             if due():
                 return  # the core stays readable
 

@@ -75,7 +75,15 @@ class Shell:
         """Call a service of another agent."""
         deadline = self.config.deadline
         self._begin(
-            then, lambda t: self.core.ask(t, member.address, service, method, message, deadline)
+            then,
+            lambda t: self.core.ask(
+                t,
+                member.address,
+                service=service,
+                method=method,
+                message=message,
+                deadline=deadline,
+            ),
         )
 
     def probe(
@@ -91,7 +99,12 @@ class Shell:
         self._begin(
             then,
             lambda t: self.core.probe(
-                t, member.address, helper, news, deadline, member=member.number
+                t,
+                member.address,
+                via=helper,
+                news=news,
+                deadline=deadline,
+                member=member.number,
             ),
         )
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 
 from ..membership.view import Entry
-from ..restoration.restorer import RestoreStatus
+
+T = TypeVar("T")
 
 
 class ViewRequest(msgspec.Struct, frozen=True, array_like=True):
@@ -44,15 +47,6 @@ class FileStatus(msgspec.Struct, frozen=True, kw_only=True):
     no_room: int = 0  # requests left to the shared file system, since neither tier had room
 
 
-class MembershipStatus(msgspec.Struct, frozen=True):
-    """What a member believes of the others."""
-
-    identity: int  # of its view: equal views, equal owners
-    members: dict[str, int]  # of its view: how many are alive, suspect, or lost
-    incarnation: int
-    detection: float  # how long a death goes unnoticed as a rule, in seconds
-
-
 class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent tells of itself, and what each of its services reports."""
 
@@ -60,20 +54,18 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     pid: int
     tiers: dict[str, dict[str, int]]
-    counters: dict[str, int]
+    counters: dict[str, int]  # of the agent itself
     services: dict[str, msgspec.Raw]
 
-    @property
-    def membership(self) -> MembershipStatus:
-        """What it believes of the others."""
-        return msgspec.msgpack.decode(self.services["membership"], type=MembershipStatus)
+    def of(self, service: str, kind: type[T]) -> T:
+        """Return what a service reports, as the kind that it is."""
+        return msgspec.msgpack.decode(self.services[service], type=kind)
 
-    @property
-    def restoring(self) -> RestoreStatus:
-        """How far its restoring is."""
-        return msgspec.msgpack.decode(self.services["restoring"], type=RestoreStatus)
-
-    @property
-    def files(self) -> FileStatus:
-        """What it has to do with files."""
-        return msgspec.msgpack.decode(self.services["files"], type=FileStatus)
+    def counted(self) -> dict[str, int]:
+        """Return the counters of the agent and of all its services."""
+        counted = dict(self.counters)
+        for raw in self.services.values():
+            told = msgspec.msgpack.decode(raw)
+            if isinstance(told, dict):  # and no struct without names
+                counted |= told.get("counters", {})
+        return counted

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from ..errors import DeadlineMissed, TryAgain
+from ..membership.status import MembershipStatus
 from ..membership.view import Entry, Member
 from ..restoration.restorer import RestoreStatus
 from .contacts import Contacts, at_once
@@ -83,7 +84,7 @@ def survey(contacts: Contacts) -> SessionStatus:
         nodes.append(_node(entry, answer, status))
         if status is not None:
             told.append(status)
-    restoring = [status.restoring for status in told]
+    restoring = [status.of("restoring", RestoreStatus) for status in told]
     # Each once, as far as its holders name it.
     set_aside = sorted({key for one in restoring for key in one.set_aside})
     return SessionStatus(
@@ -93,7 +94,7 @@ def survey(contacts: Contacts) -> SessionStatus:
         under_replicated=sum(one.under_replicated for one in restoring),
         missing_bytes=sum(one.missing_bytes for one in restoring),
         partition_wait_left=max((one.partition_wait_left for one in restoring), default=0.0),
-        views=len({status.membership.identity for status in told}),
+        views=len({status.of("membership", MembershipStatus).identity for status in told}),
         nodes=nodes,
         lost=[member.node for member in view.lost()],
         trees=_trees(nodes),
@@ -152,9 +153,9 @@ def _node(entry: Entry, answer: str, status: AgentStatus | None) -> NodeStatus:
     return msgspec.structs.replace(
         node,
         tiers=status.tiers,
-        counters=status.counters,
-        restoring=status.restoring,
-        files=status.files,
+        counters=status.counted(),
+        restoring=status.of("restoring", RestoreStatus),
+        files=status.of("files", FileStatus),
         services={name: msgspec.msgpack.decode(status.services[name]) for name in sorted(others)},
     )
 
@@ -164,8 +165,10 @@ def _window(told: list[AgentStatus]) -> float:
     if not told:
         return 0.0
     fullest = max(sum(tier["bytes"] for tier in status.tiers.values()) for status in told)
-    rate = sum(status.restoring.rate for status in told) * max(1, len(told) - 1) / len(told)
-    return max(status.membership.detection for status in told) + fullest / rate
+    rate = sum(status.of("restoring", RestoreStatus).rate for status in told)
+    rate *= max(1, len(told) - 1) / len(told)
+    noticed = max(status.of("membership", MembershipStatus).detection for status in told)
+    return noticed + fullest / rate
 
 
 def _natural(name: str) -> tuple[str, int]:

@@ -40,6 +40,11 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
     left_out: int = 0
     ended: bool = False
 
+    @classmethod
+    def of(cls, now: _core.BroadcastProgress) -> Progress:
+        """Return what the core tells as a plain struct that can travel."""
+        return cls(now.found, now.fetched, now.bytes, now.left_out, now.ended)
+
     @property
     def reached(self) -> tuple[int, int]:
         """What grows unless the shared file system hangs, also while files are left out."""

@@ -106,7 +106,7 @@ class Files:
             return self._reader.own_agent(
                 name,
                 lambda at, wait, _: Part.passed(
-                    *client.open_file(at, order, part=number, deadline=wait)
+                    client.open_file(at, order, part=number, deadline=wait)
                 ),
                 lambda: Part.source(wanted),
             )

@@ -24,10 +24,11 @@ class Part(NamedTuple):
     original: bool  # the file of the shared file system itself, which may change
 
     @classmethod
-    def passed(cls, descriptor: int, of: _core.Attributes, begin: int, size: int) -> Part:
+    def passed(cls, opened: _core.OpenedFile) -> Part:
         """Take what an agent has passed."""
+        of = opened.attributes
         version = (of.inode, of.size, of.mtime_ns, of.ctime_ns)
-        return cls(descriptor, version, begin, size, False)
+        return cls(opened.descriptor, version, opened.begin, opened.size, False)
 
     @classmethod
     def source(cls, path: bytes) -> Part:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Literal
 
 from .. import _core
-from ..config import Config
+from ..config import TIERS, Config
 from ..errors import BadInput
 
 OnFailure = Literal["abort", "redirect", "recache"]
@@ -18,7 +18,6 @@ _ON_FAILURE = {
     "recache": _core.OnFailure.RECACHE,
 }
 _VALIDATE = {"never": False, "open": True}
-_TIERS = {"memory": _core.Tier.MEMORY, "disk": _core.Tier.DISK}
 
 
 class FilePolicy:
@@ -43,7 +42,7 @@ class FilePolicy:
         return _core.FileOrder(
             root,
             path,
-            tier=_TIERS[config.file_tier],
+            tier=TIERS[config.file_tier],
             copies=self.copies,
             on_failure=self.on_failure,
             validate=self.validate,

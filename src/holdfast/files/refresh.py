@@ -87,7 +87,9 @@ def _tell(connection: Connection, names: list[bytes]) -> Refreshed:
         """Return the mounts of the node that were not reached; None if it was not itself."""
         address, silence = connection.routing.address(member), connection.deadline
         try:
-            call = connection.client.wait(address, "files", method, message, within, silence)
+            call = connection.client.wait(
+                address, "files", method, message, within=within, deadline=silence
+            )
             answer = call.result()
         except HoldfastError:
             return None

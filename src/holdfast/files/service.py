@@ -5,21 +5,29 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 import msgspec
 from msgspec.structs import replace
 
-from .. import _core
 from ..agent.metrics import Family
 from ..agent.parked import Parked
 from ..agent.shell import Shell
 from ..client.messages import FileStatus
-from ..config import Config
+from ..config import TIERS, Config
 from ..errors import BadInput
 from ..membership.swim import LONGEST_SLEEP
 from .broadcast import Broadcast, Progress
 from .refresh import MOUNTS_WITHIN, PassOn, Refresh
+
+#: Counters of the core that may also fall: gauges in the words of OpenMetrics.
+_GAUGES = {"tree_depth"}
+
+
+class FilesReport(FileStatus, frozen=True, kw_only=True):
+    """The service's status; its counters are among those of the node."""
+
+    counters: dict[str, int]
 
 
 class MountOrder(msgspec.Struct, frozen=True):
@@ -42,23 +50,32 @@ class FilesService:
     def __init__(self, shell: Shell) -> None:
         self._core = shell.core
         self._workers = shell.workers
-        self._deadline = shell.config.deadline
-        self._period = shell.config.probe_period
+        self._deadline = 0.0
+        self._period = 0.0
+        self.due = 0.0
         self._node = shell.member.node
         self._directory = os.path.dirname(shell.member.socket.removeprefix("unix:"))
         self._telling = threading.Lock()
         self._untold: set[bytes] = set()  # paths at which mounts are still to look again
         self._watching: dict[Parked, Progress] = {}  # a broadcast, and what each knows of it
-        self._configure(shell.config)
-        self.tick(time.monotonic())
 
-    def _configure(self, config: Config) -> None:
-        deadlines = config.file_strikes, config.avoid, config.file_deadline, config.deadline
-        tier = _core.Tier.MEMORY if config.tree_tier == "memory" else _core.Tier.DISK
-        self._core.set_files(*deadlines)
-        self._core.set_tree(
-            config.tree_degree, config.tree_largest, tier, config.tree_ttl, *deadlines
+    def configure(self, config: Config) -> None:
+        """Tell the core how to fetch files, and begin to tick."""
+        self._period, self._deadline = config.probe_period, config.deadline
+        self._core.set_files(
+            config.file_strikes, config.avoid, config.file_deadline, config.deadline
         )
+        self._core.set_tree(
+            degree=config.tree_degree,
+            largest=config.tree_largest,
+            tier=TIERS[config.tree_tier],
+            ttl=config.tree_ttl,
+            strikes=config.file_strikes,
+            avoid=config.avoid,
+            file_deadline=config.file_deadline,
+            deadline=config.deadline,
+        )
+        self.tick(time.monotonic())
 
     def tick(self, now: float) -> None:
         """Let copies be used until the next tick is long due.
@@ -73,15 +90,34 @@ class FilesService:
         """Files may have changed while we were taken for dead and told nothing."""
         self._core.distrust_files()
 
-    def status(self) -> FileStatus:
+    def status(self) -> FilesReport:
         """Tell what this agent has to do with files."""
-        return FileStatus(
-            **dict(zip(FileStatus.__struct_fields__, self._core.files(), strict=True))
+        usage, counters = self._core.file_usage(), self._core.file_counters()
+        return FilesReport(
+            files=usage.files,
+            bytes=usage.bytes,
+            local=usage.local,
+            remote=usage.remote,
+            from_storage=counters.fills,
+            failures=counters.failures,
+            spilled=counters.spilled,
+            no_room=counters.no_room,
+            counters=self._counters(),
         )
 
-    def metrics(self) -> Iterable[Family]:
-        """Tell nothing more: what the core counts of files is among the agent's counters."""
-        return ()
+    def metrics(self) -> Iterator[Family]:
+        """Tell the counters."""
+        for name, value in self._counters().items():
+            yield Family(name, "gauge" if name in _GAUGES else "counter", value)
+
+    def _counters(self) -> dict[str, int]:
+        counted = {"file_": self._core.file_counters(), "tree_": self._core.tree_counters()}
+        return {
+            prefix + name: getattr(numbers, name)
+            for prefix, numbers in counted.items()
+            for name, one in vars(type(numbers)).items()
+            if isinstance(one, property)
+        }
 
     def handle(self, method: str, message: bytes) -> bytes | Parked:
         """Answer one call."""
@@ -107,14 +143,14 @@ class FilesService:
             return b""
         if method == "broadcasting":
             known = msgspec.msgpack.decode(message, type=Progress)
-            now = Progress(*self._core.broadcast_progress())
+            now = Progress.of(self._core.broadcast_progress())
             if now != known or now.ended:
                 return msgspec.msgpack.encode(now)
             parked = Parked(on_cancel=lambda: self._watching.pop(parked, None))
             self._watching[parked] = known
             return parked
         if self._watching:
-            now = Progress(*self._core.broadcast_progress())
+            now = Progress.of(self._core.broadcast_progress())
             for one in [one for one, known in self._watching.items() if known != now]:
                 del self._watching[one]
                 one.answer(msgspec.msgpack.encode(now))
@@ -137,7 +173,7 @@ class FilesService:
 
     def _pass_on(self, to: PassOn) -> bytes:
         return self._core.wait(
-            to.address, self.name, "refresh", to.refresh, to.within, self._deadline
+            to.address, self.name, "refresh", to.refresh, within=to.within, deadline=self._deadline
         ).result()
 
     def _tell_mounts(self, path: bytes) -> bytes:

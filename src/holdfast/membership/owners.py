@@ -43,10 +43,10 @@ class Owners:
             ring,
             [member.number for member in standing],
             [member.address for member in standing],
-            self.identity,
-            [member.rack for member in standing],
-            Ring([*on_node, *self.lost], virtual_nodes) if self.lost else None,
-            tables,
+            identity=self.identity,
+            racks=[member.rack for member in standing],
+            with_lost=Ring([*on_node, *self.lost], virtual_nodes) if self.lost else None,
+            tables=tables,
         )
         self.ring = self.placement.ring
 

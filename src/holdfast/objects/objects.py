@@ -9,12 +9,13 @@ import random
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
 from .. import _core
 from ..client.connection import Connection
+from ..config import TIERS, TierName
 from ..errors import BadInput, Damaged, Full, HoldfastError, KeyExists, TryAgain
 from .steps import (
     FAILURES,
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 T = TypeVar("T")
-TierName = Literal["memory", "disk"]
-_TIERS = {"memory": _core.Tier.MEMORY, "disk": _core.Tier.DISK}
 MAX_KEY = 4096
 MAX_COPIES = 16
 MAX_HEADER = 1024
@@ -46,7 +45,7 @@ _LAST_VERSION = 2**64 - 1
 _TOLD_BY = 2
 
 
-class ObjectInfo(msgspec.Struct, frozen=True):
+class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of an object: `copies` is how many its writer asked for.
 
     `header` is what its writer said of it, `crc32c` is of its bytes without that.
@@ -94,7 +93,7 @@ class Objects:
         and so does a key that was dropped.
         """
         name = encode_key(key)
-        if tier not in _TIERS:
+        if tier not in TIERS:
             raise BadInput(f"there is no tier {tier!r}; use 'memory' or 'disk'")
         if not isinstance(copies, int) or not 1 <= copies <= MAX_COPIES:
             raise BadInput(f"copies is {copies!r}; use a whole number from 1 to {MAX_COPIES}")
@@ -114,7 +113,7 @@ class Objects:
                 step.owners,
                 name,
                 data,
-                _TIERS[tier],
+                tier=TIERS[tier],
                 deadline=self._connection.deadline,
                 header=header,
                 up_to=step.up_to,
@@ -326,9 +325,14 @@ def _shown(key: bytes) -> str:
 
 
 def _public(info: _core.ObjectInfo) -> ObjectInfo:
-    key = info.key.decode("utf-8", "surrogateescape")
-    tier = info.tier.name.lower()
-    return ObjectInfo(key, info.size, info.crc32c, tier, info.copies, info.header)
+    return ObjectInfo(
+        key=info.key.decode("utf-8", "surrogateescape"),
+        size=info.size,
+        crc32c=info.crc32c,
+        tier=info.tier.name.lower(),
+        copies=info.copies,
+        header=info.header,
+    )
 
 
 def _map(descriptor: int, size: int) -> memoryview:

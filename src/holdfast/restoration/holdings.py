@@ -29,7 +29,7 @@ Notice = Annotated[bytes, msgspec.Meta(min_length=1, max_length=4160)]
 Digest = tuple[Number, Number]
 
 
-class ObjectSummary(msgspec.Struct, frozen=True, array_like=True):
+class ObjectSummary(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """One object as one member holds it; its checksum is that of its bytes and its header."""
 
     key: Key
@@ -41,13 +41,16 @@ class ObjectSummary(msgspec.Struct, frozen=True, array_like=True):
     least: Annotated[int, msgspec.Meta(ge=0, le=2**16 - 1)] = 0
 
 
-#: By their numbers.
-TIERS = {tier.value: tier for tier in (_core.Tier.MEMORY, _core.Tier.DISK)}
-
-
 def held_of(held: _core.Held) -> ObjectSummary:
     """Return what the core holds as a plain struct that can travel."""
-    return ObjectSummary(held.key, held.size, held.crc32c, held.tier.value, held.copies, held.least)
+    return ObjectSummary(
+        key=held.key,
+        size=held.size,
+        crc32c=held.crc32c,
+        tier=held.tier.value,
+        copies=held.copies,
+        least=held.least,
+    )
 
 
 # One key, two versions: while the network was cut, both sides may have taken other bytes under one

@@ -68,7 +68,7 @@ _SCRUB = 0.1
 _TICK = restoring.RestorationTickEvent()
 
 
-class AgentSettings(msgspec.Struct, frozen=True):
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What all agents of a simulated cluster have in common; times in seconds."""
 
     virtual_nodes: int = 8

@@ -42,7 +42,7 @@ _LOCAL_FIRST = 0.2
 HEADER = b"#"
 
 
-class ClientSettings(msgspec.Struct, frozen=True):
+class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What all clients of a simulated cluster have in common; times in seconds."""
 
     virtual_nodes: int = 8

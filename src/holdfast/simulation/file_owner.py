@@ -99,7 +99,9 @@ class FileOwner:
             return
         size, copies = message.size, message.copies
         found = FoundReply(
-            ObjectSummary(key, size, crc32c(content), 0, copies), content, has_source=True
+            ObjectSummary(key=key, size=size, crc32c=crc32c(content), tier=0, copies=copies),
+            content,
+            has_source=True,
         )
         try:
             writer = store.create(key, content, size, 0, copies, has_source=True)

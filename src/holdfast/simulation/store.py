@@ -13,7 +13,7 @@ from .. import _core
 from .._core import crc32c
 from ..errors import Busy, Damaged, Dropped, Full, HoldfastError, KeyExists
 from ..membership.owners import Owners
-from ..restoration.holdings import TIERS, ObjectSummary, held_of
+from ..restoration.holdings import ObjectSummary, held_of
 
 #: As many copies as there are members.
 _EVERYWHERE = 1 << 16
@@ -134,7 +134,9 @@ class Store:
         if checksum is None:
             checksum = crc32c(content + header)
         least = 0 if has_source else copies if least is None else least
-        held = ObjectSummary(key, size, checksum, tier, copies, least)
+        held = ObjectSummary(
+            key=key, size=size, crc32c=checksum, tier=tier, copies=copies, least=least
+        )
         existing = self._index.reserve(key, size)
         if existing is not None:
             stored = self.objects[key]
@@ -230,7 +232,7 @@ class Store:
 
     def let_go(self, held: ObjectSummary) -> None:
         """Count an object that has a source and finds no room here as evicted."""
-        tier = TIERS[held.tier]
+        tier = _core.Tier(held.tier)
         self._index.let_go(held.key, held.size, held.crc32c, tier, held.copies)
 
     def raise_copies(self, held: ObjectSummary, copies: int, least: int) -> None:
@@ -285,9 +287,15 @@ class Store:
     def _publish(
         self, held: ObjectSummary, has_source: bool, content: bytes, header: bytes
     ) -> None:
-        tier = TIERS[held.tier]
+        tier = _core.Tier(held.tier)
         indexed = self._index.publish(
-            held.key, held.size, held.crc32c, tier, held.copies, has_source, held.least
+            held.key,
+            held.size,
+            held.crc32c,
+            tier=tier,
+            copies=held.copies,
+            has_source=has_source,
+            least=held.least,
         )
         self.used -= held.size
         self._added(indexed, content, header)

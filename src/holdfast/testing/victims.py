@@ -17,6 +17,7 @@ from ..client.fault_points import FaultPoint, arm
 from ..client.messages import AgentStatus
 from ..errors import BadInput, HoldfastError, TryAgain
 from ..launch.networks import Networks
+from ..membership.status import MembershipStatus
 from ..membership.view import Entry, State, View
 from ..restoration.restorer import RestoreStatus
 from ..session import session as sessions
@@ -145,9 +146,9 @@ class Victims:
                 seen = self.look(node)
                 if seen is None:
                     trouble.append(f"node {node} does not answer")
-                elif seen.membership.identity != expected:
+                elif seen.of("membership", MembershipStatus).identity != expected:
                     trouble.append(f"node {node} does not agree on who is alive")
-                elif copies and _restores(seen.restoring):
+                elif copies and _restores(seen.of("restoring", RestoreStatus)):
                     trouble.append(f"node {node} is restoring")
         return ", ".join(trouble)
 

@@ -12,6 +12,7 @@ import msgspec
 
 from ...errors import HoldfastError
 from ...job import Job, LocalCluster, local_cluster
+from ...restoration.restorer import RestoreStatus
 from ...session import session as sessions
 from ...session.tiers import LARGE
 from .. import programs
@@ -122,7 +123,7 @@ def _kill(cluster: LocalCluster, gets: _Gets) -> _Round:
     states = [watch.status(member) for member in others]
     if sum(status.tiers["memory"]["objects"] for status in states) != 2 * _OBJECTS:
         raise HoldfastError("a restored copy is missing; is memory short?")
-    moved = sum(status.restoring.restored_bytes for status in states)
+    moved = sum(status.of("restoring", RestoreStatus).restored_bytes for status in states)
     return _Round(seconds, lost, moved, before, meanwhile)
 
 

@@ -57,8 +57,8 @@ def _mount_there(connection: Connection, member: Member, order: MountOrder) -> s
             "files",
             "mount",
             message,
-            _WITHIN,
-            connection.deadline,
+            within=_WITHIN,
+            deadline=connection.deadline,
         ).result()
     except HoldfastError as error:
         return str(error)
