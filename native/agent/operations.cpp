@@ -50,7 +50,8 @@ Status Operations::fence(const std::string& key, Numbers owners, Numbers without
     PlacementPtr placement = placement_.get();
     if (!placement)
         return Status(Code::StaleView, "this agent does not know its peers yet; try again");
-    if (Status status = may_leave_out(*placement, key, without); !status.ok()) return status;
+    if (Status status = may_leave_out(*placement, key, without, copies); !status.ok())
+        return status;
     Owners ours = placement->owners(key, copies, without);
     if (ours == owners && (!must_own || ours.contains(placement_.self()))) return {};
     return Status(Code::StaleView, "'" + key + "' has other owners in this agent's view; " +
@@ -58,10 +59,15 @@ Status Operations::fence(const std::string& key, Numbers owners, Numbers without
 }
 
 Status Operations::may_leave_out(const Placement& placement, const std::string& key,
-                                 Numbers without) const {
-    if (without.empty()) return {};
+                                 Numbers without, std::size_t copies) const {
     const SlotTable* table = placement.table(key);
     std::size_t most = table ? table->may_leave_out : 0;
+    // Two lists of which either may leave out others have an owner in common only if both are
+    // longer than that. Else two contents could be acknowledged, or one that was dropped.
+    if (copies <= most)
+        return Status(Code::BadInput, "as " + std::to_string(most) + " owners of '" + key +
+                                          "' may be left out, it needs more than so many copies");
+    if (without.empty()) return {};
     if (without.size() > most)
         return Status(Code::BadInput, "at most " + std::to_string(most) + " owners of '" + key +
                                           "' may be left out, not " +
@@ -72,6 +78,9 @@ Status Operations::may_leave_out(const Placement& placement, const std::string& 
             return Status(Code::StaleView, "an owner of '" + key + "' was left out that this " +
                                                "agent does not suspect; try again when the views " +
                                                "agree");
+    if (placement.owners(key, copies, without).count <= most)
+        return Status(Code::StaleView, "too few owners of '" + key + "' are left besides those " +
+                                           "that were left out; try again when they are back");
     return {};
 }
 

@@ -58,7 +58,8 @@ class Operations {
     // those whom we suspect ourselves, and us among them if we `must_own`.
     Status fence(const std::string& key, Numbers owners, Numbers without, std::size_t copies,
                  bool must_own) const;
-    Status may_leave_out(const Placement& placement, const std::string& key, Numbers without) const;
+    Status may_leave_out(const Placement& placement, const std::string& key, Numbers without,
+                         std::size_t copies) const;
     Answer drop(const Request& request);
     Status drop(const DropMessage& message);
     Answer drop_below(const Request& request);
@@ -76,7 +77,7 @@ class Operations {
     Answer commit(Writer& writer, std::uint32_t crc);
     Outcome hand(Request& request);
     Outcome seal(Request& request);
-    Answer seal(const PutMessage& message, std::shared_ptr<void>& kept, const std::string& sums,
+    Answer seal(const PutMessage& message, std::unique_ptr<Kept>& kept, const std::string& sums,
                 const Body& body);
     Outcome get(Request& request);
     Answer serve(const ObjectPtr& object, const GetMessage& message, bool descriptor);

@@ -37,14 +37,14 @@ void agree_on_slot(const std::vector<Node*>& nodes, std::size_t may_leave_out) {
 }
 
 Status put_without(AgentClient& remote, const std::vector<Node*>& owners,
-                   const std::vector<Node*>& without, const std::string& key,
-                   std::size_t size = 10) {
+                   const std::vector<Node*>& without, const std::string& key, std::size_t size = 10,
+                   std::uint16_t up_to = 0) {
     std::vector<std::string> addresses;
     std::vector<std::uint64_t> numbers, left_out;
     for (Node* owner : owners) addresses.push_back(owner->tcp), numbers.push_back(owner->number);
     for (Node* node : without) left_out.push_back(node->number);
     return remote.put(addresses, numbers, key, random_bytes(size, 1), Tier::Memory, kDeadline,
-                      {.without = left_out});
+                      {.up_to = up_to, .without = left_out});
 }
 
 }  // namespace
@@ -259,6 +259,35 @@ TEST_CASE("rule 4: no more owners are left out than the key space allows, and no
     agree_on_slot({&a, &c, &d}, 1);
     for (Node* node : {&a, &c}) node->agent().set_suspects({});
     CHECK(put_without(remote, {&a, &c}, {&b}, "@slot/x").ok());
+}
+
+TEST_CASE("rule 4: lists that leave out others have an owner in common, or are refused") {
+    Node a, b, c;
+    AgentClient remote(kKey);
+    auto all_suspect = [&](const std::vector<Node*>& suspects) {
+        std::vector<std::uint64_t> numbers;
+        for (Node* node : suspects) numbers.push_back(node->number);
+        for (Node* node : {&a, &b, &c}) node->agent().set_suspects(numbers);
+    };
+    // One copy without its owner, who would take other bytes once it is suspected no longer.
+    agree_on_slot({&a, &b, &c}, 1);
+    all_suspect({&a});
+    CHECK(put_without(remote, {&b}, {&a}, "@slot/one").code() == Code::BadInput);
+    CHECK(remote
+              .drop(b.tcp, {.key = "@slot/one", .owners = {b.number}, .without = {a.number}},
+                    kDeadline)
+              .code() == Code::BadInput);
+    CHECK(put_without(remote, {&b, &c}, {&a}, "@slot/two").ok());
+    CHECK(put_without(remote, {&a}, {}, "@slot/two").code() == Code::BadInput);
+    // As many as there are, of two: without either, the other would be alone.
+    agree_on_slot({&a, &b}, 1);
+    CHECK(put_without(remote, {&b}, {&a}, "@slot/fewer", 10, 3).code() == Code::StaleView);
+    all_suspect({&b});
+    CHECK(put_without(remote, {&a}, {&b}, "@slot/fewer", 10, 3).code() == Code::StaleView);
+    CHECK(put_without(remote, {&a, &b}, {}, "@slot/fewer", 10, 3).ok());
+    agree_on_slot({&a, &b, &c}, 1);
+    CHECK(put_without(remote, {&a, &c}, {&b}, "@slot/of three", 10, 3).ok());
+    for (Node* node : {&a, &b, &c}) CHECK(node->store().find("@slot/one") == nullptr);
 }
 
 TEST_CASE("a put or drop without owners, or with too many, is refused as bad input") {

@@ -19,7 +19,8 @@ class KeySpace(Protocol):
     #: How many seconds after a change of view nothing is restored that its owners lack.
     restore_after: float
     #: How many owners of an object a put or a drop may leave out, if their receivers suspect them,
-    #: too; the next ones of the slot take their place.
+    #: too; the next ones of the slot take their place. Every object needs more copies than that:
+    #: only then have two lists of owners one in common.
     may_leave_out: int
 
     def slots(self, members: Sequence[Member]) -> Sequence[Sequence[Member]]:
