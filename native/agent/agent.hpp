@@ -31,6 +31,7 @@ struct AgentOptions {
     std::string job_key;
     std::array<TierOptions, kTiers> tiers;
     std::uint64_t scrub_rate = 0;  // bytes per second
+    Silence silence = {};
 };
 
 class Agent {
@@ -85,8 +86,10 @@ class Agent {
         : store_(std::move(store)),
           peers_(options.job_key),
           incidents_(events_),
-          server_(handlers_,
-                  {.job_key = options.job_key, .lanes = lane::kCount, .disk_lane = lane::kDisk}),
+          server_(handlers_, {.job_key = options.job_key,
+                              .lanes = lane::kCount,
+                              .disk_lane = lane::kDisk,
+                              .silence = options.silence}),
           files_(*store_, placement_, incidents_, server_.pool()),
           opener_(*store_, files_, peers_, placement_, events_, incidents_),
           tree_(*store_, files_, peers_, placement_, events_, incidents_),

@@ -18,9 +18,9 @@ Status not_local() {
 }
 
 // What this connection was handed. Nobody but hand and seal keeps anything for a connection.
-Handing::Holder& holder_of(std::shared_ptr<void>& kept, Handing& handing) {
-    if (!kept) kept = std::make_shared<Handing::Holder>(handing);
-    return *static_cast<Handing::Holder*>(kept.get());
+Handing::Holder& holder_of(std::unique_ptr<Kept>& kept, Handing& handing) {
+    if (!kept) kept = std::make_unique<Handing::Holder>(handing);
+    return static_cast<Handing::Holder&>(*kept);
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ Outcome Operations::seal(Request& request) {
         }};
 }
 
-Answer Operations::seal(const PutMessage& message, std::shared_ptr<void>& kept,
+Answer Operations::seal(const PutMessage& message, std::unique_ptr<Kept>& kept,
                         const std::string& sums, const Body& body) {
     // Whatever becomes of it, its file is used up.
     auto writer = handing_.take(holder_of(kept, handing_), message.key);

@@ -37,7 +37,7 @@ class Passing {
         message.msg_control = control_;
         message.msg_controllen = sizeof control_;
     }
-    // What came along; nothing, perhaps, or less than was sent if no number is free.
+    // What came along; nothing, perhaps, if there are too few free numbers for all of it.
     static std::vector<Fd> take(msghdr& message) {
         cmsghdr* header = CMSG_FIRSTHDR(&message);
         if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return {};
@@ -47,6 +47,7 @@ class Passing {
             std::memcpy(&number, CMSG_DATA(header) + i * sizeof number, sizeof number);
             descriptors[i].reset(number);
         }
+        if ((message.msg_flags & MSG_CTRUNC) != 0) descriptors.clear();
         return descriptors;
     }
 

@@ -56,6 +56,8 @@ class Connection {
     TimePoint last_active() const { return last_active_; }
     bool trusted() const { return trusted_; }
     bool resting() const { return trusted_ && input_end_ == 0 && !has_unsent(); }
+    // Whether something is kept for it that lives on while it rests.
+    bool lives() { return kept_ && kept_->lives(); }
 
   private:
     struct Output {
@@ -95,7 +97,7 @@ class Connection {
     std::size_t input_end_ = 0;
     bool drained_ = false;        // the last receive took all there was: ask epoll before the next
     Header header_;               // of the last request
-    std::shared_ptr<void> kept_;  // Request::kept
+    std::unique_ptr<Kept> kept_;  // Request::kept
     std::optional<Output> output_;
 
     std::unique_ptr<ParkedRequests> parked_;

@@ -18,13 +18,22 @@ namespace holdfast {
 
 class Body;  // rpc/body.hpp
 
+// What a handler keeps for a connection. It goes when the connection does, on any thread, and must
+// not block that.
+class Kept {
+  public:
+    virtual ~Kept() = default;
+    // Whether the connection may stay although it has rested for long. Called on a network thread
+    // now and then: must not block.
+    virtual bool lives() = 0;
+};
+
 struct Request {
     Header header;
     std::string meta;
     bool local = false;  // over a Unix socket: descriptors can be passed
-    // What the handler keeps for the connection. Whoever serves the request has it to itself; it
-    // goes when the connection does, on any thread, and must not block that.
-    std::shared_ptr<void>* kept = nullptr;
+    // Of the connection; whoever serves the request has it to itself.
+    std::unique_ptr<Kept>* kept = nullptr;
 };
 
 // Bytes in memory that `owner` keeps alive.

@@ -16,7 +16,6 @@
 namespace holdfast {
 namespace {
 
-constexpr time_t kSweepEvery = 5;  // seconds
 // What one connection may ask before others have their turn.
 constexpr int kRequestsPerTurn = 32;
 // A program that reads file after file asks again within a fraction of that.
@@ -24,6 +23,11 @@ constexpr int kLingerMs = 2;
 constexpr int kMostLingering = 8;
 // Heartbeats that are due within so short a time go together.
 constexpr auto kHeartbeatSlack = std::chrono::milliseconds(10);
+
+timespec as_timespec(Duration duration) {
+    auto exact = std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
+    return {exact / 1'000'000'000, exact % 1'000'000'000};
+}
 
 bool for_waiting(Op op) {
     return op == Op::Wait || op == Op::Cancel;
@@ -41,7 +45,7 @@ Loop::Loop(Handler& handler, Pool& pool, std::size_t disk_lane, Silence silence,
       wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
       heart_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)) {
-    itimerspec every{{kSweepEvery, 0}, {kSweepEvery, 0}};
+    itimerspec every{as_timespec(silence.look), as_timespec(silence.look)};
     ::timerfd_settime(timer_.get(), 0, &every, nullptr);
     for (int fd : {wake_.get(), timer_.get(), heart_.get()}) {
         epoll_event event{EPOLLIN, {.fd = fd}};
@@ -153,7 +157,8 @@ void Loop::sweep() {
         auto silent = now - connection->last_active();
         if (silent > (!connection->trusted()  ? silence_.stranger
                       : connection->resting() ? silence_.resting
-                                              : silence_.unfinished))
+                                              : silence_.unfinished) &&
+            !(connection->resting() && connection->lives()))
             late.push_back(connection);
     }
     for (auto& connection : late) close(connection);
@@ -168,8 +173,7 @@ void Loop::sweep() {
 void Loop::beat_by(TimePoint due) {
     if (due >= next_heartbeat_) return;
     next_heartbeat_ = due;
-    auto since = std::chrono::duration_cast<std::chrono::nanoseconds>(due.time_since_epoch());
-    itimerspec at{{}, {since.count() / 1'000'000'000, since.count() % 1'000'000'000}};
+    itimerspec at{{}, as_timespec(due.time_since_epoch())};
     ::timerfd_settime(heart_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
 }
 

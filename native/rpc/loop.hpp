@@ -31,6 +31,7 @@ struct Silence {
     Duration resting = std::chrono::seconds(120);    // between requests
     Duration unfinished = std::chrono::seconds(30);  // within a head or an answer
     Duration stranger = std::chrono::seconds(2);     // until the handshake is complete
+    Duration look = std::chrono::seconds(5);         // so often is it looked for
 };
 
 class Loop {

@@ -25,15 +25,6 @@ bool is_immutable(const Fd& file) {
     return true;
 }
 
-Duration since_written(const Fd& file) {
-    struct stat info{};
-    timespec now{};
-    if (::fstat(file.get(), &info) != 0) return Duration::max();
-    ::clock_gettime(CLOCK_REALTIME, &now);
-    return std::chrono::seconds(now.tv_sec - info.st_mtim.tv_sec) +
-           std::chrono::nanoseconds(now.tv_nsec - info.st_mtim.tv_nsec);
-}
-
 // Less than `size` if it ends before.
 std::size_t read_at(const Fd& file, char* out, std::size_t size, std::uint64_t offset) {
     std::size_t at = 0;
@@ -57,20 +48,74 @@ Result<Writer> Handing::create(const Store::NewObject& wanted) {
     return store_.create(wanted);
 }
 
-bool Handing::is_silent(const File& file) const {
-    if (Clock::now() - file.sign < file.bears) return false;
-    return std::none_of(files_.begin(), files_.end(), [&](auto& entry) {
-        if (entry.second.holder != file.holder) return false;
-        auto written = entry.second.writer.reopen();
-        return written.ok() && since_written(*written) < file.bears;
-    });
+Handing::FileTime Handing::written(const Fd& file) {
+    struct stat info{};
+    ::fstat(file.get(), &info);
+    return std::chrono::seconds(info.st_mtim.tv_sec) +
+           std::chrono::nanoseconds(info.st_mtim.tv_nsec);
+}
+
+bool Handing::has_files(const Holder* holder) const {
+    return std::ranges::any_of(files_, [&](auto& one) { return one.second.holder == holder; });
+}
+
+bool Handing::lives(const Holder* holder) {
+    {
+        Lock lock(mutex_);
+        auto life = lives_.find(holder);
+        if (life == lives_.end() || life->second.is_silent() || !has_files(holder)) return false;
+        if (std::exchange(life->second.is_looked_at, true)) return true;
+    }
+    // Should it be gone by then, or another one be in its place: to look does no harm.
+    pool_.run(lane_, [this, holder] { look(holder); });
+    return true;
+}
+
+void Handing::look(const Holder* holder) {
+    struct Seen {
+        std::string key, name;
+        Tier tier;
+        FileTime written;
+    };
+    std::vector<Seen> seen;
+    {
+        Lock lock(mutex_);
+        for (auto& [key, file] : files_)
+            if (file.holder == holder)
+                seen.push_back(
+                    {key, file.writer.temporary_, file.writer.object_->tier, file.written});
+    }
+    auto began = Clock::now();
+    for (auto& one : seen)
+        if (auto file = store_.tier(one.tier).directory.open(one.name); file.ok())
+            one.written = written(*file);
+    Lock lock(mutex_);
+    auto life = lives_.find(holder);
+    if (life == lives_.end()) return;
+    for (auto& one : seen) {
+        auto found = files_.find(one.key);
+        if (found == files_.end() || found->second.writer.temporary_ != one.name) continue;
+        if (std::exchange(found->second.written, one.written) != one.written)
+            life->second.sign = Clock::now();
+    }
+    life->second.looked = began;
+    life->second.is_looked_at = false;
 }
 
 bool Handing::take_from_silent(const std::string& key) {
+    const Holder* holder = nullptr;
+    {
+        Lock lock(mutex_);
+        auto found = files_.find(key);
+        if (found == files_.end()) return false;
+        holder = found->second.holder;
+    }
+    look(holder);
     decltype(files_)::node_type taken;  // goes without the lock
     Lock lock(mutex_);
     auto found = files_.find(key);
-    if (found == files_.end() || !is_silent(found->second)) return false;
+    if (found == files_.end() || found->second.holder != holder || !lives_.at(holder).is_silent())
+        return false;
     taken = files_.extract(found);
     return true;
 }
@@ -85,6 +130,7 @@ void Handing::forget(const Holder* holder) {
             gone->push_back(std::move(file->second));
             files_.erase(file);
         }
+        lives_.erase(holder);
     }
     // Freeing a large file takes its time, even in memory.
     if (!gone->empty()) pool_.run(lane_, [gone] {});
@@ -92,7 +138,7 @@ void Handing::forget(const Holder* holder) {
 
 Result<std::vector<Fd>> Handing::hand(Holder& holder, const HandMessage& message, Duration bears) {
     auto held_by = [&](auto& entry) { return entry.second.holder == &holder; };
-    std::vector<std::pair<std::string, Writer>> writers;
+    std::vector<std::pair<std::string, File>> files;
     std::vector<Fd> descriptors;
     {
         Lock lock(mutex_);
@@ -102,8 +148,8 @@ Result<std::vector<Fd>> Handing::hand(Holder& holder, const HandMessage& message
                                               std::to_string(HandMessage::kMost) +
                                               " files that are not sealed, not " +
                                               std::to_string(held + message.files.size()));
-        for (auto& [key, file] : files_)
-            if (file.holder == &holder) file.sign = Clock::now();
+        auto now = Clock::now();
+        lives_[&holder] = {.bears = bears, .sign = now, .looked = now};
     }
     for (auto& [key, size, header] : message.files) {
         auto writer = create({.key = key, .size = size, .tier = message.tier, .header = header});
@@ -113,11 +159,12 @@ Result<std::vector<Fd>> Handing::hand(Holder& holder, const HandMessage& message
             continue;
         }
         descriptors.push_back(std::move(writer->file_));
-        writers.emplace_back(key, std::move(*writer));
+        auto now = written(descriptors.back());
+        files.emplace_back(key, File{std::move(*writer), &holder, now});
     }
     Lock lock(mutex_);
-    for (auto& [key, writer] : writers)
-        files_.emplace(key, File{std::move(writer), &holder, bears, Clock::now()});
+    for (auto& file : files) files_.insert(std::move(file));
+    lives_.at(&holder).sign = Clock::now();  // it may have waited for room
     return descriptors;
 }
 
@@ -128,8 +175,7 @@ Result<Writer> Handing::take(Holder& holder, const std::string& key) {
         return Status(Code::Busy, "no file for '" + key +
                                       "' is in this program's hands: it never was, or was given to "
                                       "another writer after a long silence; put it again");
-    for (auto& [other, file] : files_)
-        if (file.holder == &holder) file.sign = Clock::now();
+    lives_.at(&holder).sign = Clock::now();
     return std::move(files_.extract(found).mapped().writer);
 }
 
@@ -173,7 +219,8 @@ Result<Fd> Handing::copy(Writer& writer, const Fd& handed,
                          const std::vector<std::uint32_t>& chunks) {
     ++store_.counters_.seal_copied;
     auto& object = *writer.object_;
-    // Both are there until whoever can write lets go.
+    // Both are there while we copy. What is left of the old one later is for nobody to know: its
+    // pages go when the last who could write to it lets go.
     if (Status full = store_.reserve(object.tier, object.footprint()); !full.ok()) return full;
     struct Room {
         Store& store;

@@ -12,10 +12,13 @@
 //
 // What is not sealed belongs to a Holder, which goes with its connection, or when another writer
 // wants the key and the program has given no sign of life for as long as it bears silence itself. A
-// request is a sign, and so is a write to any of its files.
+// request is a sign, and so is a write to any of its files: the time of its last change is another
+// one than when we looked before. It is compared with nothing else, since clocks are set back. So a
+// connection rests no longer than that, and longer than others while its program writes.
 //
-// Thread-safe, but each Holder is for one thread at a time. hand() may block for room, seal() reads
-// and writes files; a Holder that goes leaves its files to the pool.
+// Thread-safe, but each Holder is for one thread at a time. hand() may block for room, create() and
+// seal() for files; a Holder that goes leaves its files to the pool, which looks at them, too: no
+// file is touched under our lock, for which network threads wait.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +29,7 @@
 
 #include "base/clock.hpp"
 #include "base/mutex.hpp"
+#include "rpc/handler.hpp"
 #include "rpc/pool.hpp"
 #include "store/messages.hpp"
 #include "store/store.hpp"
@@ -38,12 +42,14 @@ class Handing {
     Handing(Store& store, Pool& pool, std::size_t lane) : store_(store), pool_(pool), lane_(lane) {}
 
     // Who was handed files.
-    class Holder {
+    class Holder : public Kept {
       public:
         explicit Holder(Handing& handing) : handing_(handing) {}
         Holder(const Holder&) = delete;
         Holder& operator=(const Holder&) = delete;
-        ~Holder() { handing_.forget(this); }
+        ~Holder() override { handing_.forget(this); }
+        // It has files, and was not silent when we last looked.
+        bool lives() override { return handing_.lives(this); }
 
       private:
         Handing& handing_;
@@ -64,16 +70,26 @@ class Handing {
     Result<Fd> seal(Writer& writer, const PutMessage& message, std::vector<std::uint32_t> chunks);
 
   private:
+    using FileTime = std::chrono::nanoseconds;
     struct File {
         Writer writer;
         const Holder* holder;
+        FileTime written;  // as its file system said when we last looked
+    };
+    struct Life {
         Duration bears;
-        TimePoint sign;  // of life that its holder gave
+        TimePoint sign;    // when we last noticed one
+        TimePoint looked;  // at its files
+        bool is_looked_at = false;
+        bool is_silent() const { return looked - sign >= bears; }
     };
 
+    static FileTime written(const Fd& file);
     void forget(const Holder* holder);
+    bool lives(const Holder* holder);
+    void look(const Holder* holder);
     bool take_from_silent(const std::string& key);
-    bool is_silent(const File& file) const REQUIRES(mutex_);
+    bool has_files(const Holder* holder) const REQUIRES(mutex_);
     Result<Fd> copy(Writer& writer, const Fd& handed, const std::vector<std::uint32_t>& chunks);
 
     Store& store_;
@@ -81,6 +97,7 @@ class Handing {
     const std::size_t lane_;
     Mutex mutex_;
     std::map<std::string, File> files_ GUARDED_BY(mutex_);
+    std::map<const Holder*, Life> lives_ GUARDED_BY(mutex_);
 };
 
 }  // namespace holdfast

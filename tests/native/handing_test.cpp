@@ -1,13 +1,18 @@
 // Files handed to programs: what is stored is what the checksums are of, whoever can still write.
 #include "store/handing.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <thread>
 
+#include "base/passing.hpp"
 #include "support.hpp"
 
 using namespace holdfast;
@@ -254,6 +259,47 @@ TEST_CASE("handing: a map that can only be read, of a descriptor that could writ
     ::munmap(map, bytes.size());
 }
 
+TEST_CASE("handing: a child that goes on writing while its file is copied changes no object") {
+    Node a, b;
+    agree({&a, &b});
+    AgentClient remote(kKey);
+    std::string bytes = random_bytes(2'000'000, 1);
+    std::uint64_t sealed = 0;
+    for (int round = 0; round < 20; ++round) {
+        std::string key = key_of({&a, &b}, "key" + std::to_string(round));
+        Program program(a);
+        REQUIRE(program.hand({{key, bytes.size()}}).ok());
+        REQUIRE(write_to(program.passed.at(0), bytes));
+        pid_t child = ::fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            // One byte, wrong for half of the time, somewhere in what is copied last.
+            for (char byte = bytes.back();; byte = static_cast<char>(byte ^ 1)) {
+                off_t at = static_cast<off_t>(bytes.size()) - 1;
+                (void)!::pwrite(program.passed[0].get(), &byte, 1, at);
+                if (round % 2 == 0) ::usleep(200);
+            }
+        }
+        program.passed.clear();
+        Code code = program.seal({&a, &b}, key, sums(bytes)).code();
+        if (code == Code::Ok) {
+            ++sealed;
+            for (Node* owner : {&a, &b}) CHECK(*get(remote, owner->tcp, {key}) == bytes);
+        } else {
+            CHECK(code == Code::Damaged);
+            for (Node* owner : {&a, &b}) CHECK(owner->store().find(key) == nullptr);
+        }
+        ::kill(child, SIGKILL);
+        ::waitpid(child, nullptr, 0);
+        if (code == Code::Ok)
+            for (Node* owner : {&a, &b})
+                CHECK(owner->store().verify(owner->store().find(key)).ok());
+    }
+    CHECK(a.store().counters().seal_copied == 20);
+    CHECK(sealed == a.store().usage(Tier::Memory).objects);
+    CHECK((settled(a) && settled(b)));
+}
+
 TEST_CASE("handing: a file of another size than was promised is refused") {
     Node a, b;
     agree({&a, &b});
@@ -326,6 +372,38 @@ TEST_CASE("handing: room and keys are given back as soon as the connection is go
     CHECK(program.hand({}).code() == Code::Damaged);
 }
 
+TEST_CASE("handing: descriptors for which there are too few numbers do not come at all") {
+    int ends[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    Fd from(ends[0]), to(ends[1]);
+    const int sent[] = {0, 1, 2, 0};
+    auto receive = [&] {
+        char byte = 'x';
+        iovec part{&byte, 1};
+        msghdr out{}, in{};
+        out.msg_iov = in.msg_iov = &part;
+        out.msg_iovlen = in.msg_iovlen = 1;
+        Passing sending, receiving;
+        sending.attach(out, sent, std::size(sent));
+        receiving.make_room(in);
+        CHECK(::sendmsg(from.get(), &out, 0) == 1);
+        CHECK(::recvmsg(to.get(), &in, MSG_CMSG_CLOEXEC) == 1);
+        return Passing::take(in).size();
+    };
+    CHECK(receive() == 4);
+    std::size_t before = open_descriptors();
+    rlimit limit{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    rlimit low = limit;
+    int next = ::dup(0);
+    ::close(next);
+    low.rlim_cur = static_cast<rlim_t>(next) + 2;  // at most two numbers are free
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
+    CHECK(receive() == 0);
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    CHECK(open_descriptors() == before);
+}
+
 TEST_CASE("handing: one connection's files are no business of another") {
     Node a;
     std::string key = key_of({&a}), bytes = random_bytes(100'000, 1);
@@ -371,6 +449,69 @@ TEST_CASE("handing: a program that is silent for as long as it bears loses a key
     CHECK(contents(a.store(), key) == bytes);
     program.leave();
     CHECK(settled(a));
+}
+
+TEST_CASE("handing: files whose clock is ahead of ours belong to a silent program all the same") {
+    Node a;
+    std::string key = key_of({&a}), bytes = random_bytes(100'000, 1);
+    AgentClient next(kKey);
+    Program program(a);
+    REQUIRE(program.hand({{key, bytes.size()}}, Tier::Memory, 200ms).ok());
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    now.tv_sec += 3600;
+    const timespec times[] = {now, now};
+    REQUIRE(::futimens(program.passed.at(0).get(), times) == 0);
+    CHECK(eventually(
+        [&] { return next.put({a.tcp}, {a.number}, key, bytes, Tier::Memory, kDeadline).ok(); }));
+}
+
+TEST_CASE("handing: a connection may rest while its program writes, and not while it is silent") {
+    Node a(256 << 20, 256 << 20, "tcp:127.0.0.1:0", {.resting = 100ms, .look = 20ms});
+    std::string key = key_of({&a}), bytes = random_bytes(1'000'000, 1);
+    Program program(a), silent(a);
+    REQUIRE(program.hand({{key, bytes.size()}}, Tier::Memory, 400ms).ok());
+    REQUIRE(silent.hand({{"silent", bytes.size()}}, Tier::Memory, 100ms).ok());
+    for (std::size_t at = 0; at < bytes.size(); at += 100'000) {
+        REQUIRE(write_to(program.passed.at(0), bytes.substr(at, 100'000), static_cast<off_t>(at)));
+        std::this_thread::sleep_for(50ms);
+    }
+    CHECK(eventually([&] { return !a.store().is_being_written("silent"); }));
+    program.passed.clear();
+    CHECK(program.seal({&a}, key, sums(bytes)).ok());
+    CHECK(contents(a.store(), key) == bytes);
+    // It has no files any more, so that it rests like others.
+    CHECK(eventually([&] { return a.agent().server().traffic().connections == 0; }));
+}
+
+TEST_CASE("handing: files that cannot be looked at hold up nobody but those who want them") {
+    Node a;
+    std::string key = key_of({&a}), bytes = random_bytes(100'000, 1);
+    Program program(a);
+    REQUIRE(program.hand({{key, bytes.size()}}, Tier::Disk).ok());
+    REQUIRE(write_to(program.passed.at(0), bytes));
+    // To open it is to wait for somebody who writes to it, as for a disk that hangs.
+    std::string path;
+    for (auto& entry : std::filesystem::recursive_directory_iterator(a.tier(Tier::Disk)))
+        if (entry.is_regular_file() && entry.file_size() == bytes.size()) path = entry.path();
+    REQUIRE(::unlink(path.c_str()) == 0);
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    std::atomic<bool> refused{false};
+    std::thread wants([&] {
+        AgentClient next(kKey);
+        Status status = next.put({a.tcp}, {a.number}, key, bytes, Tier::Memory, kDeadline);
+        refused = status.code() == Code::Busy;
+    });
+    std::this_thread::sleep_for(300ms);
+    CHECK(!refused);
+    Program other(a);
+    CHECK(other.hand({{"other", bytes.size()}}).ok());
+    other.leave();
+    CHECK(eventually([&] { return !a.store().is_being_written("other"); }));
+    CHECK(!refused);
+    Fd writes(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    wants.join();
+    CHECK(refused);
 }
 
 TEST_CASE("handing: what was dropped meanwhile, or has other owners, is not sealed") {

@@ -171,9 +171,10 @@ std::atomic<std::uint64_t> next_number{1};
 
 }  // namespace
 
-Node::Node(std::uint64_t memory, std::uint64_t disk, const std::string& listen)
+Node::Node(std::uint64_t memory, std::uint64_t disk, const std::string& listen, Silence silence)
     : number(next_number++) {
-    AgentOptions options{kKey, {{{tier(Tier::Memory), memory, true}, {tier(Tier::Disk), disk}}}, 0};
+    AgentOptions options{
+        kKey, {{{tier(Tier::Memory), memory, true}, {tier(Tier::Disk), disk}}}, 0, silence};
     auto made = Agent::make(std::move(options));
     REQUIRE(made.ok());
     agent_ = std::move(*made);

@@ -79,7 +79,7 @@ std::string contents(Store& store, const std::string& key);
 class Node {
   public:
     explicit Node(std::uint64_t memory = 256 << 20, std::uint64_t disk = 256 << 20,
-                  const std::string& listen = "tcp:127.0.0.1:0");
+                  const std::string& listen = "tcp:127.0.0.1:0", Silence silence = {});
     ~Node();
 
     Store& store() { return agent_->store(); }
