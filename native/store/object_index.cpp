@@ -4,25 +4,38 @@
 #include <limits>
 
 namespace holdfast {
+namespace {
+
+Status other_contents(const std::string& key) {
+    return Status(Code::KeyExists,
+                  "'" + key + "' has other contents; a key is written once, choose another");
+}
+
+}  // namespace
 
 // ---- written once ----------------------------------------------------------------------------
 
 Result<ObjectPtr> ObjectIndex::reserve(const std::string& key, std::uint64_t size) {
     if (Status status = writable(key); !status.ok()) return status;
+    auto through = survey_.through().find(key);
+    if (through != survey_.through().end() && through->second.held.size != size)
+        return other_contents(key);
     auto [slot, added] = objects_.try_emplace(key);
     if (added) return ObjectPtr();
     const ObjectPtr& existing = slot->second;
     if (!existing)
         return Status(Code::Busy, "another request is writing '" + key + "' right now; try again");
-    if (existing->size != size)
-        return Status(Code::KeyExists,
-                      "'" + key + "' has other contents; a key is written once, choose another");
+    if (existing->size != size) return other_contents(key);
     return existing;
 }
 
 Status ObjectIndex::publish(ObjectPtr object) {
     const std::string& key = object->key;
     if (Status status = writable(key); !status.ok()) return status;
+    auto through = survey_.through().find(key);
+    if (through != survey_.through().end() && (through->second.held.size != object->size ||
+                                               through->second.held.crc != object->full_crc()))
+        return other_contents(key);
     forget_loss(key);
     survey_.added(object);
     objects_.at(key) = std::move(object);

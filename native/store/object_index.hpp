@@ -33,10 +33,12 @@ class ObjectIndex {
 
     // Null: the key is the caller's, until it publishes an object or abandons the key. Otherwise
     // what is stored under it, of the same size, to be compared. KeyExists if other bytes are
-    // certain or the key was dropped, Busy if it is somebody else's at this moment.
+    // certain or the key was dropped, Busy if it is somebody else's at this moment. A key that is
+    // held through another object is the caller's as well: there is nothing to compare with yet.
     Result<ObjectPtr> reserve(const std::string& key, std::uint64_t size);
     // Stores an object under the key that was reserved for it. KeyExists if the key was dropped
-    // meanwhile; it stays reserved then.
+    // meanwhile, or what is held under it through another object has another size or digest; it
+    // stays reserved then.
     Status publish(ObjectPtr object);
     void abandon(const std::string& key);
     // The greater numbers win, so that all who hold an object compute the same owners, and agree

@@ -315,6 +315,27 @@ TEST_CASE("rule 8: a key that is stored for real is held through nothing any mor
     CHECK(index.held("b")->copies == 9);
 }
 
+TEST_CASE("rule 1: what is held through an object is not written over by other bytes") {
+    ObjectIndex index;
+    place_two(index, 1);
+    store(index, object("parity", 1));
+    REQUIRE(index.hold_through(held_of("a", 2, 8), "parity"));
+    CHECK(index.reserve("a", 11).status().code() == Code::KeyExists);
+    auto before = index.survey();
+    REQUIRE(!*index.reserve("a", 10));
+    CHECK(index.publish(object("a")).code() == Code::KeyExists);  // its digest is 7
+    CHECK(index.is_being_written("a"));
+    index.abandon("a");
+    CHECK(index.held("a")->crc == 8);
+    CHECK(index.survey() == before);
+    // The same bytes may come. Once it is not held any more, any may.
+    REQUIRE(index.hold_through(held_of("b"), "parity"));
+    store(index, object("b"));
+    CHECK(index.lose(index.find("parity")));
+    store(index, object("a"));
+    CHECK(index.held("a")->crc == 7);
+}
+
 TEST_CASE("rule 9: a watermark covers what is held through an object") {
     ObjectIndex index;
     place_two(index, 1);
