@@ -145,6 +145,8 @@ class NodeDriver:
                     self._ask(instruction)
                 case restoring.PullInstruction():
                     self._pull(instruction)
+                case restoring.RestoreInstruction():
+                    self._refuse(instruction)
         restorer = self.machine.restorer
         self._narrator.restores(restorer.missing, restorer.restored)
 
@@ -202,3 +204,8 @@ class NodeDriver:
 
         self._shell.core.pass_point("restore")
         self._shell.pull(pull.held.key, _core.Tier(pull.held.tier), pull.source, ended)
+
+    def _refuse(self, wanted: restoring.RestoreInstruction) -> None:
+        """End what a key space wants and no agent can do: its ticket holds up others."""
+        why = f"no agent can carry out a {type(wanted).__name__} for {wanted.held.key!r}"
+        self._shell.refuse(why, lambda _: self._step(restoring.RequestFailedEvent(wanted.ticket)))

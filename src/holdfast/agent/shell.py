@@ -115,6 +115,14 @@ class Shell:
         deadline = self.config.deadline
         self._begin(then, lambda t: self.core.pull(t, key, source.address, tier, deadline))
 
+    def refuse(self, why: str, then: Callable[[_core.FailedEvent], None]) -> None:
+        """Let a request that nobody can carry out fail like one that the core did not take."""
+
+        def request(_: int) -> None:
+            raise NotImplementedError(why)
+
+        self._begin(then, request)
+
     def _begin(self, then: Callable[[Any], None], request: Callable[[int], None]) -> None:
         """Begin a request under a new ticket; `then` is called in any case, and never at once."""
         self._last_ticket += 1
