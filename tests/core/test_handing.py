@@ -56,11 +56,13 @@ def client(agents: holdfast.LocalCluster) -> Iterator[holdfast.Job]:
 
 
 @contextmanager
-def program(agents: holdfast.LocalCluster, key: str, stage: str) -> Iterator[subprocess.Popen[str]]:
+def program(
+    agents: holdfast.LocalCluster, key: str, stage: str, bears: float = BEARS
+) -> Iterator[subprocess.Popen[str]]:
     """A program of node 0 that has come to that stage."""
     member = agents.nodes[0].member
     script = Path(__file__).with_name("handed_program.py")
-    arguments = (member.socket, key, member.number, SIZE, stage, BEARS)
+    arguments = (member.socket, key, member.number, SIZE, stage, bears)
     process = subprocess.Popen(
         [sys.executable, str(script), *map(str, arguments)],
         stdin=subprocess.PIPE,
@@ -230,6 +232,43 @@ def test_an_agent_that_is_hurt(action: str, node: int, stage: str) -> None:
         assert report.stages[stage] == 1
         assert job.objects.get(key) == data
         wait_for(lambda: nothing_reserved(cluster))
+
+
+@pytest.mark.parametrize("stage", ["writing", "close"])
+def test_an_agent_that_is_killed_while_a_program_has_its_file(
+    agents: holdfast.LocalCluster, stage: str
+) -> None:
+    other = os.urandom(SIZE)
+    with agents.connect(0) as job:
+        key = key_owned(job, 0)
+    with program(agents, key, stage) as process:
+        agents.kill(0)
+        output, _ = process.communicate("go on\n", timeout=60)
+    assert output == "nobody there\n"
+    agents.restart(0)
+    with agents.connect(0) as job:
+        job.objects.put(key, other, copies=1)  # nobody was promised anything
+        assert job.objects.get(key) == other
+    assert nothing_reserved(agents)
+
+
+@pytest.mark.parametrize("stage", ["writing", "close"])
+def test_an_agent_that_is_stopped_while_a_program_has_its_file(
+    agents: holdfast.LocalCluster, client: holdfast.Job, stage: str
+) -> None:
+    key = key_owned(client, 0)
+    with program(agents, key, stage, bears=60.0) as process:
+        agents.stop(0)
+        assert process.stdin is not None
+        process.stdin.write("go on\n")  # it needs nobody before it asks for the seal
+        process.stdin.flush()
+        time.sleep(0.3)
+        assert process.poll() is None
+        agents.resume(0)
+        output, _ = process.communicate(timeout=60)
+    assert output == "sealed\n"
+    assert client.objects.get(key) == b"b" * SIZE
+    assert nothing_reserved(agents)
 
 
 def test_a_header_goes_with_a_file_that_was_handed(
