@@ -116,13 +116,13 @@ void bind_client(nb::module_& module) {
                 "collections.abc.Sequence[int], key: bytes, data: typing_extensions.Buffer, "
                 "*, tier: Tier = ..., deadline: float = 5.0, header: bytes = b'', up_to: int = 0, "
                 "without: collections.abc.Sequence[int] = (), hand: bool = True) -> None"),
-            "Store `data` at all owners, in order; returns when all have verified it.\n\n"
+            "Store `data` at all owners, in order; returns when all have it.\n\n"
             "`owners` are the members that the placement gives for as many copies, as if those "
             "`without` owned\nnothing; an agent whose view gives others, or that does not suspect "
             "who is left out, refuses with\nStaleView. With `up_to` they are as many as live, up "
             "to that number. An agent of this host lets us write\nlarge data to a file of its "
-            "tier, "
-            "unless `hand` is false.")
+            "tier, unless `hand` is false. Who receives bytes verifies them\nbefore; what we write "
+            "ourselves is verified when it is sent on, and by the scrub.")
         .def(
             "get",
             [](AgentClient& self, const std::string& address, const nb::bytes& key,

@@ -140,7 +140,7 @@ class AgentClient:
 
     def put(self, addresses: Sequence[str], owners: Sequence[int], key: bytes, data: Buffer, *, tier: Tier = ..., deadline: float = 5.0, header: bytes = b'', up_to: int = 0, without: Sequence[int] = (), hand: bool = True) -> None:
         """
-        Store `data` at all owners, in order; returns when all have verified it.
+        Store `data` at all owners, in order; returns when all have it.
 
         `owners` are the members that the placement gives for as many copies, as if those `without` owned
         nothing; an agent whose view gives others, or that does not suspect who is left out, refuses with

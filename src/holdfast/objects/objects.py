@@ -84,7 +84,11 @@ class Objects:
         header: bytes = b"",
         or_fewer: bool = False,
     ) -> None:
-        """Store `data` under `key` on `copies` nodes; when this returns, all have verified it.
+        """Store `data` under `key` on `copies` nodes; when this returns, all have it.
+
+        Other nodes have verified it. A large copy on the program's own node is written by the
+        program, and verified whenever it is sent and by the scrub: with one copy, bytes that change
+        during the put are `Damaged` at a later get.
 
         With `or_fewer` all nodes will do while there are fewer than that; those that come later
         get their copies by themselves. `header` is up to 1 KiB that `stat` and `list` give back.
