@@ -145,7 +145,8 @@ class AgentClient:
         `owners` are the members that the placement gives for as many copies, as if those `without` owned
         nothing; an agent whose view gives others, or that does not suspect who is left out, refuses with
         StaleView. With `up_to` they are as many as live, up to that number. An agent of this host lets us write
-        large data to a file of its tier, unless `hand` is false.
+        large data to a file of its tier, unless `hand` is false. Who receives bytes verifies them
+        before; what we write ourselves is verified when it is sent on, and by the scrub.
         """
 
     def get(self, address: str, key: bytes, *, offset: int = 0, length: int | None = None, member: int = 0, deadline: float = 5.0) -> bytes:
