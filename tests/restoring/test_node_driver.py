@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.cores import core_in
 
-from holdfast import _core
 from holdfast.agent.node_driver import NodeDriver
 from holdfast.agent.services import Services
 from holdfast.agent.shell import Shell
@@ -25,9 +25,9 @@ class Driven:
 
     def __init__(self, place: Path) -> None:
         self.me = Member(node="n", number=1, started=0, address="tcp:n", socket="unix:n", pid=1)
-        self.core = _core.Agent(bytes(32), f"{place}/mem", 1 << 20, f"{place}/disk", 1 << 20)
+        self.core = core_in(place, bytes(32))
         self.shell = Shell(self.core, self.me, load().config, Story("n", lambda: (0.0, 0.0)))
-        self.driver = NodeDriver(self.shell, Services(self.core, self.shell.trouble))
+        self.driver = NodeDriver(self.shell, Services(self.core, self.shell.trouble, load().config))
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_what_nobody_can_carry_out_fails_loudly(
     def step(event: object, *_: object) -> list[RestoreInstruction]:
         """Want the next one as soon as one has failed."""
         events.append(event)
-        held = ObjectSummary(b"key", 10, 7, 0, 2)
+        held = ObjectSummary(key=b"key", size=10, crc32c=7, tier=0, copies=2)
         return [RebuildInstruction(len(events), held, me)] if len(events) < 3000 else []
 
     one.driver.machine.step = step  # type: ignore[method-assign,assignment]
