@@ -313,17 +313,22 @@ class Agent(SimulatedMember):
             raise BadInput("no owners are named")
         if not self.fenced:
             return
-        self._may_leave_out(key, without)
+        self._may_leave_out(key, without, copies)
         ours = self.store.owners(key, copies, without)
         if owners != ours or (must_own and self.member.number not in ours):
             raise StaleView("other members own the object")
 
-    def _may_leave_out(self, key: bytes, without: Sequence[int]) -> None:
+    def _may_leave_out(self, key: bytes, without: Sequence[int], copies: int) -> None:
         space = fitting(self._settings.key_spaces, key)
-        if len(without) > (space.may_leave_out if space else 0):
+        most = space.may_leave_out if space else 0
+        if copies <= most:
+            raise BadInput("lists that leave out owners would have none in common")
+        if len(without) > most:
             raise BadInput("so many owners may not be left out")
         if without and not self._suspects.issuperset(self.store.owning(key).intersection(without)):
             raise StaleView("an owner was left out that is not suspected here")
+        if without and len(self.store.owners(key, copies, without)) <= most:
+            raise StaleView("too few owners are left")
 
     def _put(self, call: NetworkCall) -> None:
         message: PutMessage = call.message

@@ -66,7 +66,10 @@ class Workload:
             copies = _EVERYWHERE if copies < 3 else 5
         key = b"s%d/%d" % (self._number % _SERIES, self._number)
         if spaces := self._cluster.key_spaces:
-            key = self._rng.choice((b"", *(space.prefix for space in spaces))) + key
+            space = self._rng.choice((None, *spaces))
+            if space is not None:
+                key = space.prefix + key
+                copies = max(copies, space.may_leave_out + 1)
         size = self._rng.randint(1, 40)
         record = Record(key=key, copies=copies, size=size, or_fewer=or_fewer)
         self._records[key] = record
