@@ -21,7 +21,7 @@ from holdfast.planner import copies, copies_simulated, imports, imports_simulate
 from holdfast.planner.checkpoint import by_clock, optimum
 from holdfast.planner.checkpoint.machine import Machine, needed_bandwidth
 from holdfast.planner.checkpoint.system import System
-from holdfast.planner.jobs import Job, analyse
+from holdfast.planner.jobs import LoggedJob, analyse
 
 TSUBAME = (2.133e-5 * 0.9375, 2.133e-5 * 0.0625)
 COASTAL = (8.54e-7, 2.01e-7)
@@ -356,7 +356,7 @@ def failures_example(figure: Figure) -> None:
         ended = rng.choice(["COMPLETED", "FAILED", "TIMEOUT"], p=[0.72, 0.16, 0.12])
         state = "NODE_FAIL" if hit < length else str(ended)
         end = datetime(2024, 1, 1) + timedelta(minutes=13 * number)
-        jobs.append(Job(state, nodes, min(length, hit), end))
+        jobs.append(LoggedJob(state, nodes, min(length, hit), end))
     draw_failures(figure, analyse(jobs), 1024)
 
 
