@@ -25,6 +25,7 @@ from holdfast.client.messages import AgentStatus
 from holdfast.files.broadcast import Broadcast, Progress
 from holdfast.files.mount import everywhere
 from holdfast.files.service import MountOrder
+from holdfast.membership.status import MembershipStatus
 from holdfast.membership.view import Member
 from holdfast.testing.countfs import CountingFS
 
@@ -77,6 +78,10 @@ def status(client: _core.AgentClient, member: Member) -> AgentStatus:
     return msgspec.msgpack.decode(answer, type=AgentStatus)
 
 
+def beliefs(client: _core.AgentClient, member: Member) -> MembershipStatus:
+    return status(client, member).of("membership", MembershipStatus)
+
+
 def lose_a_node(
     cluster: holdfast.LocalCluster, job: holdfast.Job, client: _core.AgentClient
 ) -> None:
@@ -84,11 +89,11 @@ def lose_a_node(
     rest = [node.member for node in cluster.nodes[:2]]
     for key in KEYS:
         job.objects.put(key, key.encode(), copies=2)
-    before = [status(client, member).membership for member in rest]
+    before = [beliefs(client, member) for member in rest]
     cluster.kill(2)
 
     def whole() -> bool:
-        views = [status(client, member).membership for member in rest]
+        views = [beliefs(client, member) for member in rest]
         if any(view.members != {"alive": 2, "suspect": 0, "lost": 1} for view in views):
             return False
         try:
@@ -99,7 +104,7 @@ def lose_a_node(
         return True
 
     wait_for(whole, "lost copies did not come back")
-    after = [status(client, member).membership for member in rest]
+    after = [beliefs(client, member) for member in rest]
     # Whoever is suspected says that it lives, by a greater one.
     assert [one.incarnation for one in after] == [one.incarnation for one in before]
 
