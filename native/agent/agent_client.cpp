@@ -1,5 +1,6 @@
 #include "agent/agent_client.hpp"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,15 +16,24 @@ constexpr std::size_t kPiece = 256 << 10;
 // checksums were taken.
 constexpr std::size_t kWritten = 1 << 20;
 
-bool write_at(const Fd& file, std::string_view piece, std::size_t offset) {
+// A larger file would cost the program a signal, which may end it.
+bool may_be_so_large(std::size_t size) {
+    rlimit limit{};
+    return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || size <= limit.rlim_cur;
+}
+
+Status write_at(const Fd& file, std::string_view piece, std::size_t offset) {
+    // Writing to memory is hardly ever cut short by a signal, so we look for one ourselves.
+    if (interrupted != nullptr && interrupted())
+        return Status(Code::HoldfastError, "interrupted by a signal");
     while (!piece.empty()) {
         auto put = ::pwrite(file.get(), piece.data(), piece.size(), static_cast<off_t>(offset));
         if (put < 0 && errno == EINTR) continue;
-        if (put <= 0) return false;
+        if (put <= 0) return system_failure(Code::Full, "cannot write the file", errno);
         offset += static_cast<std::size_t>(put);
         piece.remove_prefix(static_cast<std::size_t>(put));
     }
-    return true;
+    return {};
 }
 
 }  // namespace
@@ -46,8 +56,7 @@ Status AgentClient::put(const std::vector<std::string>& addresses,
     // Each owner gives those behind it one share less than it has itself.
     deadline *= static_cast<int>(owners.size());
     const std::string& first = addresses.front();
-    if (options.hand && first.starts_with("unix:") && data.size() >= HandMessage::kLeast &&
-        data.size() <= HandMessage::kLargest)
+    if (options.hand && may_hand(first, data.size()))
         if (auto done = put_by_hand(first, message, data, deadline)) return std::move(*done);
     return put_through(first, message, data, deadline);
 }
@@ -75,17 +84,37 @@ Status AgentClient::put_through(const std::string& address, const PutMessage& me
     return exchange->finish_body(crc);
 }
 
+bool AgentClient::may_hand(const std::string& address, std::size_t size) const {
+    return address.starts_with("unix:") && size >= HandMessage::kLeast &&
+           size <= HandMessage::kLargest && may_be_so_large(size) &&
+           Clock::now() >= hands_from_.load();
+}
+
 std::optional<Status> AgentClient::put_by_hand(const std::string& address,
                                                const PutMessage& message, std::string_view data,
                                                Duration deadline) {
     HandMessage wanted{message.tier, {{message.key, data.size(), message.header}}};
     auto exchange = connections_.ask(
         address, {.op = Op::Hand, .flags = kDescriptor, .meta = wanted.encode()}, deadline);
-    // We may lack a free number for the descriptor. If the key is taken, put says so as well.
-    if (!exchange.ok() && exchange.status().code() == Code::Busy) return {};
+    // We may lack a free number for the descriptor: then the next try must not take the key by
+    // asking for another. If somebody else has the key, put says so as well.
+    if (!exchange.ok() && exchange.status().code() == Code::Busy) {
+        hands_from_ = Clock::now() + kWithoutHand;
+        return {};
+    }
     if (!exchange.ok()) return exchange.take_status();
     Fd file = exchange->take_descriptor();
     if (!file) return {};  // it is stored already: the agent compares
+    connections_.keep(file);
+    // Which lives no longer than this, whatever happens.
+    struct Closing {
+        ConnectionPool& pool;
+        Fd& file;
+        ~Closing() { close(); }
+        void close() {
+            if (file) pool.close(std::move(file));
+        }
+    } closing{connections_, file};
     std::vector<std::uint32_t> chunks;
     chunks.reserve((data.size() + kChunk - 1) / kChunk);
     for (std::size_t at = 0; at < data.size(); at += kWritten) {
@@ -94,21 +123,26 @@ std::optional<Status> AgentClient::put_by_hand(const std::string& address,
             auto chunk = piece.substr(of, kChunk);
             chunks.push_back(crc32c(0, chunk.data(), chunk.size()));
         }
-        if (!write_at(file, piece, at)) {
-            // The agent will meet the same trouble, and knows what follows from it. A seal without
-            // checksums is refused, and gives room and key back before that.
-            file.reset();
+        if (Status failed = write_at(file, piece, at); !failed.ok()) {
+            // A seal without checksums is refused, and gives room and key back before that.
+            closing.close();
             Question refused{.op = Op::Seal, .meta = message.encode()};
             (void)exchange->ask_again(refused);
-            return {};
+            // The agent will meet the same trouble, and knows what follows from it.
+            if (failed.code() == Code::Full) return {};
+            return failed;
         }
     }
-    file.reset();
+    closing.close();
     std::string sums = encode_checksums(chunks);
     Question seal{.op = Op::Seal, .meta = message.encode(), .body = sums};
-    seal.moved_bytes = data.size() * message.onward.size();
+    // Our agent may have to copy them, and sends them to the others.
+    seal.moved_bytes = data.size() * message.owners.size();
     watch(address, seal);
-    return exchange->ask_again(seal);
+    Status status = exchange->ask_again(seal);
+    // For a copy it needs the room twice, and through the socket once.
+    if (status.code() == Code::Full) return {};
+    return status;
 }
 
 Result<Exchange> AgentClient::get(const std::string& address, const GetMessage& message,

@@ -3,6 +3,7 @@
 // wait(), which gives the answer to be.
 #pragma once
 
+#include <atomic>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -67,6 +68,7 @@ class AgentClient {
   private:
     Status put_through(const std::string& address, const PutMessage& message, std::string_view data,
                        Duration deadline);
+    bool may_hand(const std::string& address, std::size_t size) const;
     // Nothing if it has to go through the socket.
     std::optional<Status> put_by_hand(const std::string& address, const PutMessage& message,
                                       std::string_view data, Duration deadline);
@@ -82,7 +84,10 @@ class AgentClient {
     // and of a request that takes long it is a small part.
     static constexpr auto kLooksFor = std::chrono::microseconds(50);
     static constexpr auto kLongestSilence = std::chrono::seconds(1);
+    // Who has no number free for a descriptor asks for none for so long.
+    static constexpr auto kWithoutHand = std::chrono::seconds(1);
     ConnectionPool connections_;
+    std::atomic<TimePoint> hands_from_{TimePoint()};
 };
 
 }  // namespace holdfast

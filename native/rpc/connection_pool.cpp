@@ -76,6 +76,8 @@ void ConnectionPool::abandon_after_fork() {
     new auto(std::exchange(waiting_, {}));  // whatever their threads were about: left as they are
     for (auto& [fd, address] : open_) ::close(fd);
     open_.clear();
+    for (int fd : files_) ::close(fd);
+    files_.clear();
 }
 
 // ---- the pool --------------------------------------------------------------------------------
@@ -121,6 +123,17 @@ void ConnectionPool::discard(Channel channel) {
     Lock lock(mutex_);
     open_.erase(channel.fd());
     Fd closed = std::move(channel).take();
+}
+
+void ConnectionPool::keep(const Fd& file) {
+    Lock lock(mutex_);
+    files_.insert(file.get());
+}
+
+void ConnectionPool::close(Fd file) {
+    Lock lock(mutex_);
+    files_.erase(file.get());
+    file.reset();
 }
 
 void ConnectionPool::forget(const std::string& address) {
@@ -272,6 +285,7 @@ Exchange::~Exchange() {
 }
 
 Status Exchange::send_question(const Question& question) {
+    clean_ = false;  // a part of it may be all that arrives
     Header header;
     header.op = op_ = question.op;
     header.request = request_ = pool_->next_request_++;

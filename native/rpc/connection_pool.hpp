@@ -145,6 +145,11 @@ class ConnectionPool {
     // Unavailable, however long its sockets stay open, and so does what is asked of it from now on.
     void set_live(const std::vector<std::string>& addresses);
 
+    // A file that a reply brought and that is not for children: one that is forked closes its copy.
+    // It is closed by close().
+    void keep(const Fd& file);
+    void close(Fd file);
+
     // Closes the connections that are idle.
     void close_idle();
 
@@ -179,6 +184,7 @@ class ConnectionPool {
     std::map<std::string, std::vector<Idle>, std::less<>> idle_ GUARDED_BY(mutex_);
     // Every connection, idle or not, and where it leads: a forked child closes its copies.
     std::map<int, std::string> open_ GUARDED_BY(mutex_);
+    std::set<int> files_ GUARDED_BY(mutex_);  // that are kept; likewise
     // As far as anybody said.
     std::set<std::string, std::less<>> live_ GUARDED_BY(mutex_), dead_ GUARDED_BY(mutex_);
     TimePoint last_sweep_ GUARDED_BY(mutex_) = Clock::now();

@@ -1,7 +1,9 @@
 #include "store/handing.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,8 +18,25 @@ namespace {
 
 constexpr std::size_t kPiece = 256 << 10;
 
+// Where a lease is refused while somebody has the file mapped for writing. (On overlayfs, which is
+// what containers have, it is granted: the map is of the file below.)
+bool has_sound_leases(const Fd& file) {
+    struct statfs info{};
+    if (::fstatfs(file.get(), &info) != 0) return false;
+    switch (static_cast<std::uint32_t>(info.f_type)) {
+        case TMPFS_MAGIC:
+        case EXT4_SUPER_MAGIC:
+        case XFS_SUPER_MAGIC:
+        case BTRFS_SUPER_MAGIC:
+            return true;
+        default:
+            return false;
+    }
+}
+
 // Whether nobody can write to the file any more. A kernel or file system without leases says no.
 bool is_immutable(const Fd& file) {
+    if (!has_sound_leases(file)) return false;
     // Whoever opened it to write at this moment would have us signalled: in a way that is ignored.
     ::fcntl(file.get(), F_SETSIG, SIGURG);
     if (::fcntl(file.get(), F_SETLEASE, F_RDLCK) != 0) return false;
@@ -66,9 +85,22 @@ bool Handing::lives(const Holder* holder) {
         if (life == lives_.end() || life->second.is_silent() || !has_files(holder)) return false;
         if (std::exchange(life->second.is_looked_at, true)) return true;
     }
-    // Should it be gone by then, or another one be in its place: to look does no harm.
-    pool_.run(lane_, [this, holder] { look(holder); });
+    // Should it be gone by then, or another one be in its place: to look does no harm. Where no
+    // thread could be started it has not been looked at.
+    struct Look {
+        Handing& handing;
+        const Holder* holder;
+        Look(Handing& owner, const Holder* of) : handing(owner), holder(of) {}
+        ~Look() { handing.looked_at(holder); }
+    };
+    pool_.run(lane_,
+              [this, holder, ends = std::make_shared<Look>(*this, holder)] { look(holder); });
     return true;
+}
+
+void Handing::looked_at(const Holder* holder) {
+    Lock lock(mutex_);
+    if (auto life = lives_.find(holder); life != lives_.end()) life->second.is_looked_at = false;
 }
 
 void Handing::look(const Holder* holder) {
@@ -99,7 +131,6 @@ void Handing::look(const Holder* holder) {
             life->second.sign = Clock::now();
     }
     life->second.looked = began;
-    life->second.is_looked_at = false;
 }
 
 bool Handing::take_from_silent(const std::string& key) {

@@ -7,8 +7,9 @@
 // programs know, and its mode, 0400, keeps descriptors from being opened again to write. (It does
 // not keep root from that, nor whoever changes the mode. Nor does a lease see pages that a device
 // still writes to after they were unmapped. Both take more than a slip, and checksums find them.)
-// Without a lease the bytes are copied to a file that was never handed to anybody, and the copy
-// must match the checksums. A file that was handed is used for nothing else, sealed or not.
+// Without a lease, or on a file system whose leases do not mean that, the bytes are copied to a
+// file that was never handed to anybody, and the copy must match the checksums. A file that was
+// handed is used for nothing else, sealed or not.
 //
 // What is not sealed belongs to a Holder, which goes with its connection, or when another writer
 // wants the key and the program has given no sign of life for as long as it bears silence itself. A
@@ -88,6 +89,7 @@ class Handing {
     void forget(const Holder* holder);
     bool lives(const Holder* holder);
     void look(const Holder* holder);
+    void looked_at(const Holder* holder);
     bool take_from_silent(const std::string& key);
     bool has_files(const Holder* holder) const REQUIRES(mutex_);
     Result<Fd> copy(Writer& writer, const Fd& handed, const std::vector<std::uint32_t>& chunks);

@@ -1,10 +1,15 @@
 // Files handed to programs: who has them, for how long, and the room that they take.
 #include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <thread>
 
 #include "base/passing.hpp"
@@ -250,4 +255,87 @@ TEST_CASE("handing: many programs at once, some of them with the same bytes unde
     CHECK(wrong == 0);
     CHECK(contents(a.store(), shared) == same);
     CHECK((settled(a) && settled(b)));
+}
+
+namespace {
+
+// An overlay, as containers have it, that new nodes have their directories in; false: not
+// permitted.
+class Overlay {
+  public:
+    Overlay() {
+        for (const char* name : {"lower", "upper", "work", "merged"})
+            REQUIRE(::mkdir((dir_ / name).c_str(), 0700) == 0);
+        std::string options = "lowerdir=" + (dir_ / "lower") + ",upperdir=" + (dir_ / "upper") +
+                              ",workdir=" + (dir_ / "work");
+        mounted_ = ::mount("overlay", at_.c_str(), "overlay", 0, options.c_str()) == 0;
+        if (const char* before = ::getenv("TMPDIR")) before_ = before;
+        if (mounted_) ::setenv("TMPDIR", at_.c_str(), 1);
+    }
+    ~Overlay() {
+        if (!mounted_) return;
+        before_.empty() ? ::unsetenv("TMPDIR") : ::setenv("TMPDIR", before_.c_str(), 1);
+        ::umount2(at_.c_str(), MNT_DETACH);
+    }
+    explicit operator bool() const { return mounted_; }
+
+  private:
+    TempDir dir_;
+    std::string at_ = dir_ / "merged", before_;
+    bool mounted_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("handing: a file system that grants a lease beside a map that writes is not believed") {
+    Overlay overlay;
+    if (!overlay) return;  // as nobody but root may
+    Node a;
+    std::string key = key_of({&a}), bytes = random_bytes(300'000, 1);
+    Program program(a);
+    REQUIRE(program.hand({{key, bytes.size()}}, Tier::Disk).ok());
+    REQUIRE(write_to(program.passed.at(0), bytes));
+    void* map = ::mmap(nullptr, bytes.size(), PROT_READ | PROT_WRITE, MAP_SHARED,
+                       program.passed[0].get(), 0);
+    REQUIRE(map != MAP_FAILED);
+    program.passed.clear();
+    REQUIRE(program.seal({&a}, key, sums(bytes), Tier::Disk).ok());
+    std::memset(map, 0, bytes.size());
+    ::munmap(map, bytes.size());
+    CHECK(contents(a.store(), key) == bytes);
+    CHECK(a.store().counters().seal_copied == 1);
+}
+
+TEST_CASE("handing: children that are forked during a put do not keep its file") {
+    Node a;
+    AgentClient program(kKey);
+    std::atomic<bool> done{false};
+    std::string bytes = random_bytes(16 << 20, 1);
+    std::thread putting([&] {
+        for (int i = 0; !done; ++i) {
+            std::string key = key_of({&a}, "key" + std::to_string(i));
+            CHECK(program.put({a.local}, {a.number}, key, bytes, Tier::Memory, kDeadline).ok());
+            a.store().drop(key);
+        }
+    });
+    int kept = 0;
+    for (int i = 0; i < 40; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        pid_t child = ::fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            struct stat file{};
+            bool has = false;
+            for (int fd = 3; fd < 1024 && !has; ++fd)
+                has = ::fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_size > 0 &&
+                      (::fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR;
+            ::_exit(has ? 1 : 0);
+        }
+        int status = 0;
+        REQUIRE(::waitpid(child, &status, 0) == child);
+        kept += WIFEXITED(status) && WEXITSTATUS(status) == 1;
+    }
+    done = true;
+    putting.join();
+    CHECK(kept <= 2);  // of those that came before we knew what the reply brought
 }

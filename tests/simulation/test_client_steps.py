@@ -350,6 +350,22 @@ def test_a_drop_of_versions_names_who_did_not_answer() -> None:
     assert 10.0 <= driven.now < 16.0
 
 
+def test_a_drop_of_versions_does_not_wait_for_each_of_many_silent_members() -> None:
+    driven = Driven(entries(200))
+
+    def silent(step: Step) -> bool:
+        if isinstance(step, DropBelowStep) and step.member.number > 9:
+            driven.now += 2.0
+            raise DeadlineMissed("it sleeps")
+        if isinstance(step, SleepStep):
+            driven.now += step.seconds
+        return False
+
+    with pytest.raises(Unavailable, match=r"n10, .* did not answer"):
+        driven.drive(driven.client.drop_below(KEY), silent)
+    assert driven.now < 18.0
+
+
 def test_versions_are_not_dropped_where_nobody_lives() -> None:
     driven = Driven(entries(2, dead=(0, 1)))
     with pytest.raises(Unavailable, match="no node answered"):

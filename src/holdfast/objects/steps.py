@@ -241,6 +241,8 @@ class ObjectSteps:
             now = self._clock()
             ready = [member for member in left if not self._routing.avoids(member, now)]
             for member in ready:
+                if causes and self._clock() >= until:  # a cut with many behind it
+                    break
                 try:
                     yield DropBelowStep(member)
                     told.add(member.number)
