@@ -37,7 +37,7 @@ from ..restoration.node_machine import (
 )
 from ..restoration.restorer import Restorer
 from .clients import Client
-from .file_owner import FileOwner
+from .file_owner import FileOwner, Originals
 from .members import PERIOD, RelayMessage, SimulatedMember
 from .messages import (
     DONE,
@@ -59,7 +59,6 @@ from .messages import (
     VerifyMessage,
 )
 from .network import PIECE, Network, NetworkCall
-from .originals import Originals
 from .store import Store, Writer
 
 #: How likely an agent is to read all its copies again in a period.

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from ..errors import Dropped, Full, KeyExists, NotEnoughNodes, NotFound, TryAgain
 from ..membership.key_spaces import KeySpace, fitting
 from ..restoration.holdings import ASIDE
+from .file_owner import copy_key, version_in
 from .history import Call, Record, Violation, named_by, series, up_to, watermark
-from .originals import copy_key, version_in
 from .scenario import Scenario
 
 #: A confirmation that is this old may still let a copy be trimmed, so a death counts as long.

@@ -15,6 +15,7 @@ from ..errors import Damaged, DeadlineMissed, HoldfastError, StaleView, TryAgain
 from ..membership.key_spaces import KeySpace
 from ..membership.view import Entry, Member, State, View
 from ..objects import steps
+from .file_owner import Originals, content_of
 from .messages import (
     DoubtMessage,
     DropBelowMessage,
@@ -30,7 +31,6 @@ from .messages import (
     VerifyMessage,
 )
 from .network import Network
-from .originals import Originals, content_of
 
 #: A member that fails a client is reported within this time or not at all, in seconds.
 _DOUBT_WITHIN = 0.6

@@ -13,9 +13,9 @@ from ..membership.view import COMPUTE, SPARE, Entry, Member, State, View, assign
 from .agents import Agent, AgentSettings
 from .checkers import Checkers
 from .clients import Client, ClientSettings
+from .file_owner import Originals, content_of, copy_key
 from .history import Call, Record, series
 from .network import NodeNetwork
-from .originals import Originals, content_of, copy_key
 from .scenario import Scenario
 
 
