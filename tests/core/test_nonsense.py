@@ -19,8 +19,7 @@ from support.waits import wait_for
 import holdfast
 from holdfast import _core, errors
 from holdfast.client.messages import AgentStatus
-from holdfast.membership.status import MembershipStatus
-from holdfast.membership.view import Entry, Member, State, encode
+from holdfast.membership.view import Entry, Member, MembershipStatus, State, encode
 
 METHODS = [
     ("agent", "status"),

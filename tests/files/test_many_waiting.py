@@ -25,8 +25,7 @@ from holdfast.client.messages import AgentStatus
 from holdfast.files.broadcast import Broadcast, Progress
 from holdfast.files.mount import everywhere
 from holdfast.files.service import MountOrder
-from holdfast.membership.status import MembershipStatus
-from holdfast.membership.view import Member
+from holdfast.membership.view import Member, MembershipStatus
 from holdfast.testing.countfs import CountingFS
 
 encode = msgspec.msgpack.encode

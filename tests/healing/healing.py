@@ -11,8 +11,7 @@ import holdfast
 from holdfast import errors
 from holdfast._core import AgentClient
 from holdfast.client.messages import AgentStatus, ViewReply, ViewRequest
-from holdfast.membership.status import MembershipStatus
-from holdfast.membership.view import Member, State, View
+from holdfast.membership.view import Member, MembershipStatus, State, View
 from holdfast.restoration.restorer import RestoreStatus
 from holdfast.session import session as sessions
 

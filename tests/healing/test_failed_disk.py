@@ -15,7 +15,7 @@ import holdfast
 from holdfast import _core, errors
 from holdfast.cli.main import app
 from holdfast.client.messages import AgentStatus
-from holdfast.membership.status import MembershipStatus
+from holdfast.membership.view import MembershipStatus
 from holdfast.restoration.restorer import RestoreStatus
 from holdfast.testing.countfs import CountingFS
 

@@ -12,7 +12,7 @@ from ..client.messages import Doubt, ViewReply, ViewRequest
 from ..config import Config
 from ..errors import BadInput
 from ..membership import view
-from ..membership.status import MembershipStatus
+from ..membership.view import MembershipStatus
 from .metrics import Family
 from .node_driver import NodeDriver
 

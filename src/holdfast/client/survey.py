@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from ..errors import DeadlineMissed, TryAgain
-from ..membership.status import MembershipStatus
-from ..membership.view import Entry, Member
+from ..membership.view import Entry, Member, MembershipStatus
 from ..restoration.restorer import RestoreStatus
 from .contacts import Contacts, at_once
 from .messages import AgentStatus, FileStatus

@@ -57,6 +57,15 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     state: State
 
 
+class MembershipStatus(msgspec.Struct, frozen=True):
+    """What an agent tells of its membership: what it believes of the others."""
+
+    identity: int  # of its view: equal views, equal owners
+    members: dict[str, int]  # of its view: how many are alive, suspect, or lost
+    incarnation: int
+    detection: float  # how long a death goes unnoticed as a rule, in seconds
+
+
 def assign_roles(nodes: Sequence[str], staging: int, spares: int) -> dict[str, str]:
     """Return the roles of the last nodes: the spares, and before them the staging nodes.
 

@@ -17,8 +17,7 @@ from ..client.fault_points import FaultPoint, arm
 from ..client.messages import AgentStatus
 from ..errors import BadInput, HoldfastError, TryAgain
 from ..launch.networks import Networks
-from ..membership.status import MembershipStatus
-from ..membership.view import Entry, State, View
+from ..membership.view import Entry, MembershipStatus, State, View
 from ..restoration.restorer import RestoreStatus
 from ..session import session as sessions
 from ..session.session import AgentFile
