@@ -108,7 +108,7 @@ std::string Control::answer(const std::vector<std::string>& fields) {
         auto number = [&](const char* name, std::uint64_t value) {
             add(std::string(name) + "=" + std::to_string(value));
         };
-        number("nodes", mount_.nodes.size());
+        number("nodes", mount_.inodes.size());
         number("requests", counters.requests);
         number("listings", counters.listings);
         number("listings_from_storage", counters.listings_read);

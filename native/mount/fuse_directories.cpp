@@ -15,14 +15,14 @@ class Filling {
     Filling(fuse_req_t request, Mount& mount, std::size_t size, bool plus)
         : request_(request), mount_(mount), buffer_(size), plus_(plus) {}
 
-    // False if there is no room left. `node` was told to the kernel, if this succeeds.
-    bool add(const char* name, const struct stat& info, off_t next, const NodePtr& node) {
+    // False if there is no room left. `inode` was told to the kernel, if this succeeds.
+    bool add(const char* name, const struct stat& info, off_t next, const MountInodePtr& inode) {
         std::size_t room = buffer_.size() - used_, needed = 0;
         char* at = buffer_.data() + used_;
         if (plus_) {
             fuse_entry_param entry{};
-            if (node)
-                entry = entry_of(mount_, *node);
+            if (inode)
+                entry = entry_of(mount_, *inode);
             else
                 entry.attr = info;
             needed = fuse_add_direntry_plus(request_, at, room, name, &entry, next);
@@ -32,9 +32,9 @@ class Filling {
         bool fits = needed <= room;
         if (fits) {
             used_ += needed;
-            if (node) told_.push_back(node->number);
-        } else if (node) {
-            mount_.nodes.forget(node->number, 1);
+            if (inode) told_.push_back(inode->number);
+        } else if (inode) {
+            mount_.inodes.forget(inode->number, 1);
         }
         return fits;
     }
@@ -43,7 +43,7 @@ class Filling {
         if (fuse_reply_buf(request_, buffer_.data(), used_) != 0) take_back();
     }
     void take_back() {
-        for (auto number : told_) mount_.nodes.forget(number, 1);
+        for (auto number : told_) mount_.inodes.forget(number, 1);
     }
 
   private:
@@ -63,35 +63,35 @@ struct stat brief(std::uint64_t inode, std::uint32_t mode) {
 }
 
 // The two entries that every directory has; false if there is no room left.
-bool add_dots(Mount& mount, const NodePtr& node, off_t offset, Filling& into) {
-    NodePtr above = mount.nodes.find(node->above);
-    auto own = brief(node->shown_inode(), S_IFDIR);
-    auto upper = brief((above ? above : node)->shown_inode(), S_IFDIR);
+bool add_dots(Mount& mount, const MountInodePtr& inode, off_t offset, Filling& into) {
+    MountInodePtr above = mount.inodes.find(inode->above);
+    auto own = brief(inode->shown_inode(), S_IFDIR);
+    auto upper = brief((above ? above : inode)->shown_inode(), S_IFDIR);
     return (offset > 0 || into.add(".", own, 1, nullptr)) &&
            (offset > 1 || into.add("..", upper, 2, nullptr));
 }
 
-void fill(Mount& mount, const NodePtr& node, const Listing& listing, off_t offset, bool plus,
+void fill(Mount& mount, const MountInodePtr& inode, const Listing& listing, off_t offset, bool plus,
           Filling& into) {
     for (auto i = static_cast<std::size_t>(std::max<off_t>(offset - 2, 0));
          i < listing.entries.size(); ++i) {
         const Entry& entry = listing.entries[i];
-        NodePtr told = plus ? mount.node_of(*node, listing, entry) : nullptr;
-        std::uint64_t inode = kUnknown;
+        MountInodePtr told = plus ? mount.inode_of(*inode, listing, entry) : nullptr;
+        std::uint64_t shown = kUnknown;
         if (!told && entry.attributes.mode != 0) {
             bool begins = entry.attributes.device != listing.directory.device;
-            auto space = mount.nodes.space_of(*node, node->path + "/" + entry.name, begins);
-            inode = number_in(space, entry.attributes.inode);
+            auto space = mount.inodes.space_of(*inode, inode->path + "/" + entry.name, begins);
+            shown = number_in(space, entry.attributes.inode);
         }
-        auto info = brief(inode, entry.attributes.mode);
+        auto info = brief(shown, entry.attributes.mode);
         if (!into.add(entry.name.c_str(), info, static_cast<off_t>(i) + 3, told)) return;
     }
 }
 
-void fill_made_up(Mount& mount, const NodePtr& node, off_t offset, Filling& into) {
-    auto names = mount.nodes.children(*node);
+void fill_made_up(Mount& mount, const MountInodePtr& inode, off_t offset, Filling& into) {
+    auto names = mount.inodes.children(*inode);
     for (auto i = static_cast<std::size_t>(std::max<off_t>(offset - 2, 0)); i < names.size(); ++i) {
-        NodePtr child = mount.nodes.current(node->path + "/" + names[i]);
+        MountInodePtr child = mount.inodes.current(inode->path + "/" + names[i]);
         auto info = brief(child ? child->shown_inode() : kUnknown, S_IFDIR);
         if (!into.add(names[i].c_str(), info, static_cast<off_t>(i) + 3, nullptr)) return;
     }
@@ -99,8 +99,8 @@ void fill_made_up(Mount& mount, const NodePtr& node, off_t offset, Filling& into
 
 void list(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset, bool plus) {
     Mount& mount = mount_of(request);
-    NodePtr node = mount.nodes.find(number);
-    if (!node) {
+    MountInodePtr inode = mount.inodes.find(number);
+    if (!inode) {
         fuse_reply_err(request, ESTALE);
         return;
     }
@@ -108,19 +108,19 @@ void list(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset, bool
         auto cache_epoch = mount.cache_epoch.load();
         int error = 0;
         KnownListingPtr known;
-        if (!node->is_made_up()) {
-            known = mount.listing(node, error);
+        if (!inode->is_made_up()) {
+            known = mount.listing(inode, error);
             if (!known) {
                 fuse_reply_err(request, error);
                 return;
             }
         }
         Filling into(request, mount, size, plus);
-        if (add_dots(mount, node, offset, into)) {
+        if (add_dots(mount, inode, offset, into)) {
             if (known)
-                fill(mount, node, known->listing, offset, plus, into);
+                fill(mount, inode, known->listing, offset, plus, into);
             else
-                fill_made_up(mount, node, offset, into);
+                fill_made_up(mount, inode, offset, into);
         }
         ReadLock lock(mount.answering);
         if (cache_epoch == mount.cache_epoch) return into.answer();

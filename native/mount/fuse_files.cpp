@@ -1,5 +1,5 @@
 // Files: whole copies, parts of large ones, or the original. What is answered belongs to the
-// node's version or is an error; never to another one, and never shorter than it must be, since
+// inode's version or is an error; never to another one, and never shorter than it must be, since
 // the kernel would take a short answer for the end of the file.
 #include <algorithm>
 
@@ -23,25 +23,25 @@ int read_exactly(const Opened& from, std::uint64_t offset, std::size_t size, cha
 }
 
 // From the copy, or from one part of it.
-int read_piece(Mount& mount, const NodePtr& node, const Identity& version, std::uint32_t part,
-               std::uint64_t offset, std::size_t size, char* out) {
+int read_piece(Mount& mount, const MountInodePtr& inode, const Identity& version,
+               std::uint32_t part, std::uint64_t offset, std::size_t size, char* out) {
     int error = 0;
-    OpenedPtr from = mount.open(node, part, error);
+    OpenedPtr from = mount.open(inode, part, error);
     if (!from) return error;
     error = read_exactly(*from, offset, size, out);
     // Looked at after the bytes were read: had it been written to before, this would show it.
     if (error == 0 && from->original && !is_version(from->fd.get(), version)) error = ESTALE;
-    if (error == ESTALE) mount.doubt(*node);
+    if (error == ESTALE) mount.doubt(*inode);
     return error;
 }
 
-int read_parts(Mount& mount, const NodePtr& node, const Identity& version, std::uint64_t offset,
-               std::size_t size, char* out) {
+int read_parts(Mount& mount, const MountInodePtr& inode, const Identity& version,
+               std::uint64_t offset, std::size_t size, char* out) {
     while (size > 0) {
         auto part = offset / kPartBytes;
         auto piece = std::min<std::uint64_t>(size, (part + 1) * kPartBytes - offset);
         int error =
-            read_piece(mount, node, version, static_cast<std::uint32_t>(part), offset, piece, out);
+            read_piece(mount, inode, version, static_cast<std::uint32_t>(part), offset, piece, out);
         if (error != 0) return error;
         offset += piece;
         out += piece;
@@ -52,21 +52,21 @@ int read_parts(Mount& mount, const NodePtr& node, const Identity& version, std::
 
 void read(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset, fuse_file_info*) {
     Mount& mount = mount_of(request);
-    NodePtr node = mount.nodes.find(number);
-    if (!node || node->is_made_up()) {
-        fuse_reply_err(request, node ? EISDIR : ESTALE);
+    MountInodePtr inode = mount.inodes.find(number);
+    if (!inode || inode->is_made_up()) {
+        fuse_reply_err(request, inode ? EISDIR : ESTALE);
         return;
     }
-    Attributes file = node->attributes();
+    Attributes file = inode->attributes();
     auto begin = static_cast<std::uint64_t>(offset);
     size = begin >= file.size ? 0 : std::min<std::uint64_t>(size, file.size - begin);
     Scratch out(size);
     int error = 0;
     if (size > 0)
         error =
-            mount.comes_in_parts(*node, file.size)
-                ? read_parts(mount, node, file.identity(), begin, size, out.data())
-                : read_piece(mount, node, file.identity(), Mount::kWhole, begin, size, out.data());
+            mount.comes_in_parts(*inode, file.size)
+                ? read_parts(mount, inode, file.identity(), begin, size, out.data())
+                : read_piece(mount, inode, file.identity(), Mount::kWhole, begin, size, out.data());
     if (error != 0) {
         fuse_reply_err(request, error);
         return;
@@ -80,12 +80,12 @@ void read(fuse_req_t request, fuse_ino_t number, size_t size, off_t offset, fuse
 // next hole finds the end.
 void seek(fuse_req_t request, fuse_ino_t number, off_t offset, int whence, fuse_file_info*) {
     Mount& mount = mount_of(request);
-    NodePtr node = mount.nodes.find(number);
-    if (!node || node->is_made_up() || (whence != SEEK_DATA && whence != SEEK_HOLE)) {
-        fuse_reply_err(request, node ? EINVAL : ESTALE);
+    MountInodePtr inode = mount.inodes.find(number);
+    if (!inode || inode->is_made_up() || (whence != SEEK_DATA && whence != SEEK_HOLE)) {
+        fuse_reply_err(request, inode ? EINVAL : ESTALE);
         return;
     }
-    Attributes file = node->attributes();
+    Attributes file = inode->attributes();
     auto end = static_cast<off_t>(file.size);
     if (offset < 0 || offset >= end) {
         fuse_reply_err(request, ENXIO);
@@ -93,7 +93,7 @@ void seek(fuse_req_t request, fuse_ino_t number, off_t offset, int whence, fuse_
     }
     off_t found = whence == SEEK_DATA ? offset : end;
     if (file.blocks * 512 < file.size) {
-        auto original = open_version(mount.original_path(*node), file.identity(), mount.guard);
+        auto original = open_version(mount.original_path(*inode), file.identity(), mount.guard);
         if (original.error == 0) {
             off_t there = ::lseek(original.value.get(), offset, whence);
             int error = there < 0 ? errno : 0;

@@ -7,8 +7,8 @@
 
 namespace holdfast::mount {
 
-struct stat stat_of(const Node& node) {
-    const Attributes attributes = node.attributes();
+struct stat stat_of(const MountInode& inode) {
+    const Attributes attributes = inode.attributes();
     constexpr std::int64_t kSecond = 1'000'000'000;
     auto time = [](std::uint64_t ns) {
         auto value = static_cast<std::int64_t>(ns);
@@ -20,7 +20,7 @@ struct stat stat_of(const Node& node) {
     info.st_uid = attributes.uid;
     info.st_gid = attributes.gid;
     info.st_nlink = attributes.nlink;
-    info.st_ino = number_in(node.space, attributes.inode);
+    info.st_ino = number_in(inode.space, attributes.inode);
     info.st_size = static_cast<off_t>(attributes.size);
     info.st_blocks = static_cast<blkcnt_t>(attributes.blocks);
     info.st_atim = time(attributes.atime_ns);
@@ -29,11 +29,11 @@ struct stat stat_of(const Node& node) {
     return info;
 }
 
-fuse_entry_param entry_of(const Mount& mount, const Node& node) {
+fuse_entry_param entry_of(const Mount& mount, const MountInode& inode) {
     fuse_entry_param entry{};
-    entry.ino = node.number;
-    entry.attr = stat_of(node);
-    entry.attr_timeout = mount.timeout_of(node);
+    entry.ino = inode.number;
+    entry.attr = stat_of(inode);
+    entry.attr_timeout = mount.timeout_of(inode);
     entry.entry_timeout = mount.timeout();
     return entry;
 }
@@ -42,7 +42,7 @@ namespace {
 
 void look_up(fuse_req_t request, fuse_ino_t number, const char* name) {
     Mount& mount = mount_of(request);
-    NodePtr above = mount.nodes.find(number);
+    MountInodePtr above = mount.inodes.find(number);
     if (!above) {
         fuse_reply_err(request, ESTALE);
         return;
@@ -52,7 +52,7 @@ void look_up(fuse_req_t request, fuse_ino_t number, const char* name) {
         auto found = mount.look_up(above, name);
         ReadLock lock(mount.answering);
         if (cache_epoch != mount.cache_epoch) {
-            if (found.value) mount.nodes.forget(found.value->number, 1);
+            if (found.value) mount.inodes.forget(found.value->number, 1);
             continue;
         }
         fuse_entry_param entry{};
@@ -63,52 +63,52 @@ void look_up(fuse_req_t request, fuse_ino_t number, const char* name) {
         if (!found.value && found.error != ENOENT)
             fuse_reply_err(request, found.error);
         else if (fuse_reply_entry(request, &entry) != 0 && found.value)
-            mount.nodes.forget(found.value->number, 1);
+            mount.inodes.forget(found.value->number, 1);
         return;
     }
 }
 
 void forget(fuse_req_t request, fuse_ino_t number, std::uint64_t times) {
-    mount_of(request).nodes.forget(number, times);
+    mount_of(request).inodes.forget(number, times);
     fuse_reply_none(request);
 }
 
 void forget_many(fuse_req_t request, size_t count, fuse_forget_data* all) {
     for (std::size_t i = 0; i < count; ++i)
-        mount_of(request).nodes.forget(all[i].ino, all[i].nlookup);
+        mount_of(request).inodes.forget(all[i].ino, all[i].nlookup);
     fuse_reply_none(request);
 }
 
 void get_attributes(fuse_req_t request, fuse_ino_t number, fuse_file_info*) {
     Mount& mount = mount_of(request);
-    NodePtr node = mount.nodes.find(number);
-    if (!node) {
+    MountInodePtr inode = mount.inodes.find(number);
+    if (!inode) {
         fuse_reply_err(request, ESTALE);
         return;
     }
     for (;;) {
         auto cache_epoch = mount.cache_epoch.load();
-        if (node->is_outdated()) mount.renew(node);
+        if (inode->is_outdated()) mount.renew(inode);
         ReadLock lock(mount.answering);
         if (cache_epoch != mount.cache_epoch) continue;
-        struct stat info = stat_of(*node);
-        fuse_reply_attr(request, &info, mount.timeout_of(*node));
+        struct stat info = stat_of(*inode);
+        fuse_reply_attr(request, &info, mount.timeout_of(*inode));
         return;
     }
 }
 
 void read_link(fuse_req_t request, fuse_ino_t number) {
-    NodePtr node = mount_of(request).nodes.find(number);
-    if (node)
-        fuse_reply_readlink(request, node->target.c_str());
+    MountInodePtr inode = mount_of(request).inodes.find(number);
+    if (inode)
+        fuse_reply_readlink(request, inode->target.c_str());
     else
         fuse_reply_err(request, ESTALE);
 }
 
 void file_system(fuse_req_t request, fuse_ino_t number) {
     Mount& mount = mount_of(request);
-    NodePtr node = mount.nodes.find(number);
-    struct statvfs found = mount.usage.get(node ? node->root : nullptr);
+    MountInodePtr inode = mount.inodes.find(number);
+    struct statvfs found = mount.usage.get(inode ? inode->root : nullptr);
     found.f_flag |= ST_RDONLY | ST_NOSUID;
     fuse_reply_statfs(request, &found);
 }
@@ -118,22 +118,22 @@ void file_system(fuse_req_t request, fuse_ino_t number) {
 template <class Ask>
 void reply_extended(fuse_req_t request, fuse_ino_t number, std::size_t size, int none, Ask ask) {
     Mount& mount = mount_of(request);
-    NodePtr node = mount.nodes.find(number);
-    if (!node || node->is_made_up()) {
-        if (node && none == 0 && size == 0)
+    MountInodePtr inode = mount.inodes.find(number);
+    if (!inode || inode->is_made_up()) {
+        if (inode && none == 0 && size == 0)
             fuse_reply_xattr(request, 0);
-        else if (node && none == 0)
+        else if (inode && none == 0)
             fuse_reply_buf(request, nullptr, 0);
         else
-            fuse_reply_err(request, node ? none : ESTALE);
+            fuse_reply_err(request, inode ? none : ESTALE);
         return;
     }
-    auto fd = open_original(mount.original_path(*node), O_PATH);
+    auto fd = open_original(mount.original_path(*inode), O_PATH);
     struct stat info{};
     int error = fd.error;
     if (error == 0 && ::fstat(fd.value.get(), &info) != 0) error = errno;
     if (error == 0 && mount.guard.is_ours(info.st_dev)) error = ELOOP;
-    if (error == 0 && info.st_ino != node->attributes().inode) error = ESTALE;
+    if (error == 0 && info.st_ino != inode->attributes().inode) error = ESTALE;
     if (error != 0) {
         fuse_reply_err(request, error == ENOENT ? ESTALE : error);
         return;

@@ -50,7 +50,7 @@ void begin(void* data, fuse_conn_info* connection) {
     connection->want |=
         can & (FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_CACHE_SYMLINKS |
                FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_ASYNC_READ);
-    // A node is one version: nothing to find out by its times. Locks are the kernel's own.
+    // An inode is one version: nothing to find out by its times. Locks are the kernel's own.
     connection->want &= ~static_cast<unsigned>(FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_FLOCK_LOCKS |
                                                FUSE_CAP_POSIX_LOCKS | FUSE_CAP_EXPORT_SUPPORT);
     connection->max_background = 64;

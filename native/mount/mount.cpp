@@ -39,7 +39,7 @@ std::uint64_t weight_of(const Listing& listing) {
 Mount::Mount(const Settings& given, const Guard& guarding)
     : settings(given),
       guard(guarding),
-      nodes(given),
+      inodes(given),
       usage(given),
       agent_(given),
       listings_(kListingRoom, kIdle),
@@ -51,83 +51,83 @@ Mount::Mount(const Settings& given, const Guard& guarding)
     start_thread([this] { sweep(); }).detach();
 }
 
-std::string Mount::original_path(const Node& node) const {
-    return node.path == node.root->path ? node.root->alias : node.path;
+std::string Mount::original_path(const MountInode& inode) const {
+    return inode.path == inode.root->path ? inode.root->alias : inode.path;
 }
 
 // ---- listings --------------------------------------------------------------------------------
 
-KnownListingPtr Mount::listing(const NodePtr& node, int& error) {
-    auto fetch = [&](std::uint64_t& weight) { return fetch_listing(*node, weight, error); };
-    KnownListingPtr known = listings_.get(node->number, fetch);
+KnownListingPtr Mount::listing(const MountInodePtr& inode, int& error) {
+    auto fetch = [&](std::uint64_t& weight) { return fetch_listing(*inode, weight, error); };
+    KnownListingPtr known = listings_.get(inode->number, fetch);
     if (!known || settings.ttl == Duration{} || BootClock::now() - known->since < settings.ttl)
         return known;
-    listings_.drop(node->number);
-    return listings_.get(node->number, fetch);
+    listings_.drop(inode->number);
+    return listings_.get(inode->number, fetch);
 }
 
-KnownListingPtr Mount::fetch_listing(Node& node, std::uint64_t& weight, int& error) {
-    auto inode = node.attributes().inode;
+KnownListingPtr Mount::fetch_listing(MountInode& inode, std::uint64_t& weight, int& error) {
+    auto number = inode.attributes().inode;
     auto refreshes = cache_epoch.load();
     BootTime now = BootClock::now();
-    if (auto passed = node.local ? std::nullopt : agent_.listing(*node.root, node.path)) {
+    if (auto passed = inode.local ? std::nullopt : agent_.listing(*inode.root, inode.path)) {
         struct stat info{};
         bool there = ::fstat(passed->fd.get(), &info) == 0;
         auto listing =
             read_listing(passed->fd.get(), there ? static_cast<std::size_t>(info.st_size) : 0);
-        if (listing.ok() && listing->directory.inode == inode) {
+        if (listing.ok() && listing->directory.inode == number) {
             ++counters.listings;
-            node.set(listing->directory, refreshes);
+            inode.set(listing->directory, refreshes);
             weight = weight_of(*listing);
             return std::make_shared<KnownListing>(KnownListing{std::move(*listing), now});
         }
     }
-    auto own = list_original(original_path(node), inode, guard);
+    auto own = list_original(original_path(inode), number, guard);
     error = own.error;
-    if (error == ESTALE || error == ENOENT) doubt(node);
+    if (error == ESTALE || error == ENOENT) doubt(inode);
     if (error != 0) return nullptr;
     ++counters.listings_read;
-    node.set(own.value.directory, refreshes);
+    inode.set(own.value.directory, refreshes);
     weight = weight_of(own.value);
     return std::make_shared<KnownListing>(KnownListing{std::move(own.value), now});
 }
 
-void Mount::renew(const NodePtr& node) {
+void Mount::renew(const MountInodePtr& inode) {
     auto refreshes = cache_epoch.load();
-    Attributes before = node->attributes();
+    Attributes before = inode->attributes();
     int error = 0;
-    if (!S_ISDIR(before.mode) || listing(node, error)) return;
-    auto seen = look_at_original(original_path(*node), guard);  // it may not be listed
-    if (seen.error == 0 && seen.value.inode == before.inode) node->set(seen.value, refreshes);
+    if (!S_ISDIR(before.mode) || listing(inode, error)) return;
+    auto seen = look_at_original(original_path(*inode), guard);  // it may not be listed
+    if (seen.error == 0 && seen.value.inode == before.inode) inode->set(seen.value, refreshes);
 }
 
 // ---- names -----------------------------------------------------------------------------------
 
-NodePtr Mount::node_of(const Node& above, const Listing& listing, const Entry& entry) {
+MountInodePtr Mount::inode_of(const MountInode& above, const Listing& listing, const Entry& entry) {
     std::string path = above.path + "/" + entry.name;
     bool elsewhere = entry.attributes.device != listing.directory.device;
     if (entry.attributes.mode == 0 || elsewhere || is_doubted(path)) return nullptr;
-    Nodes::Seen seen{std::move(path), entry.attributes, {}, above.local};
+    MountInodes::Seen seen{std::move(path), entry.attributes, {}, above.local};
     if (S_ISLNK(seen.attributes.mode)) {
         seen.target = settings.shown(entry.target);
         seen.attributes.size = seen.target.size();
     }
-    return nodes.tell(above, std::move(seen));
+    return inodes.tell(above, std::move(seen));
 }
 
-OriginalResult<NodePtr> Mount::look_up(const NodePtr& above, const std::string& name) {
+OriginalResult<MountInodePtr> Mount::look_up(const MountInodePtr& above, const std::string& name) {
     if (name.size() > NAME_MAX) return {nullptr, ENAMETOOLONG};
     std::string path = above->path + "/" + name;
     if (above->is_made_up()) {
-        NodePtr node = nodes.current(path);
-        if (node && node->is_made_up()) return {node, 0};
+        MountInodePtr inode = inodes.current(path);
+        if (inode && inode->is_made_up()) return {inode, 0};
         const Root* root = settings.root_of(path);
         if (root == nullptr) return {nullptr, ENOENT};
         if (auto passed = agent_.listing(*root, path))
-            return {nodes.tell(*above, {path, passed->attributes, {}, false}), 0};
+            return {inodes.tell(*above, {path, passed->attributes, {}, false}), 0};
         auto seen = look_at_original(root->alias, guard);
         if (seen.error != 0) return {nullptr, seen.error};
-        return {nodes.tell(*above, {path, seen.value, {}, false}), 0};
+        return {inodes.tell(*above, {path, seen.value, {}, false}), 0};
     }
     int error = 0;
     KnownListingPtr known = listing(above, error);
@@ -135,13 +135,13 @@ OriginalResult<NodePtr> Mount::look_up(const NodePtr& above, const std::string& 
     if (is_doubted(path)) return look_up_itself(*above, path, above->local);
     const Entry* entry = known->listing.find(name);
     if (entry == nullptr) return {nullptr, ENOENT};
-    if (NodePtr node = node_of(*above, known->listing, *entry)) return {node, 0};
+    if (MountInodePtr inode = inode_of(*above, known->listing, *entry)) return {inode, 0};
     // Another file system begins here, or the one who made the listing could not look.
     return look_up_itself(*above, path, true);
 }
 
-OriginalResult<NodePtr> Mount::look_up_itself(const Node& above, const std::string& path,
-                                              bool local) {
+OriginalResult<MountInodePtr> Mount::look_up_itself(const MountInode& above,
+                                                    const std::string& path, bool local) {
     auto seen = look_at_original(path, guard);
     if (seen.error != 0) return {nullptr, seen.error};
     // What listings say of devices may be another node's.
@@ -154,34 +154,34 @@ OriginalResult<NodePtr> Mount::look_up_itself(const Node& above, const std::stri
         target = settings.shown(link.value);
         seen.value.size = target.size();
     }
-    return {nodes.tell(above, {path, seen.value, std::move(target), local, begins}), 0};
+    return {inodes.tell(above, {path, seen.value, std::move(target), local, begins}), 0};
 }
 
 // ---- files -----------------------------------------------------------------------------------
 
-bool Mount::comes_in_parts(const Node& node, std::uint64_t size) const {
-    return !node.local && size > (node.root->spread ? kWholeBytes : settings.parts_above);
+bool Mount::comes_in_parts(const MountInode& inode, std::uint64_t size) const {
+    return !inode.local && size > (inode.root->spread ? kWholeBytes : settings.parts_above);
 }
 
-OpenedPtr Mount::open(const NodePtr& node, std::uint32_t part, int& error) {
-    return opened_.get({node->number, part}, [&](std::uint64_t& weight) {
-        OpenedPtr copy = fetch_file(*node, part, weight, error);
+OpenedPtr Mount::open(const MountInodePtr& inode, std::uint32_t part, int& error) {
+    return opened_.get({inode->number, part}, [&](std::uint64_t& weight) {
+        OpenedPtr copy = fetch_file(*inode, part, weight, error);
         // Kept under the part's number as well: nobody asks the agent again for each piece of it.
-        return copy || part == kWhole ? copy : open(node, kWhole, error);
+        return copy || part == kWhole ? copy : open(inode, kWhole, error);
     });
 }
 
-OpenedPtr Mount::fetch_file(const Node& node, std::uint32_t part, std::uint64_t& weight,
+OpenedPtr Mount::fetch_file(const MountInode& inode, std::uint32_t part, std::uint64_t& weight,
                             int& error) {
     weight = least_weight_;
-    Attributes wanted = node.attributes();
+    Attributes wanted = inode.attributes();
     bool whole = part == kWhole;
     std::uint64_t begin = whole ? 0 : part * kPartBytes;
-    if (!node.local && whole != comes_in_parts(node, wanted.size)) {
-        auto passed =
-            whole ? agent_.file(*node.root, node.path) : agent_.part(*node.root, node.path, part);
+    if (!inode.local && whole != comes_in_parts(inode, wanted.size)) {
+        auto passed = whole ? agent_.file(*inode.root, inode.path)
+                            : agent_.part(*inode.root, inode.path, part);
         std::uint64_t size = whole ? wanted.size : std::min(kPartBytes, wanted.size - begin);
-        if (passed && !whole && node.root->spread) {
+        if (passed && !whole && inode.root->spread) {
             // The copy of this node itself is passed whole.
             if (passed->range == Range{0, wanted.size})
                 begin = 0, size = wanted.size;
@@ -198,9 +198,9 @@ OpenedPtr Mount::fetch_file(const Node& node, std::uint32_t part, std::uint64_t&
         }
     }
     if (!whole) return nullptr;
-    auto own = open_version(original_path(node), wanted.identity(), guard);
+    auto own = open_version(original_path(inode), wanted.identity(), guard);
     error = own.error;
-    if (error == ESTALE) doubt(node);
+    if (error == ESTALE) doubt(inode);
     if (error != 0) return nullptr;
     ++counters.files_read;
     return std::make_shared<Opened>(Opened{std::move(own.value), 0, true});
@@ -221,12 +221,12 @@ bool Mount::is_doubted(const std::string& path) {
     return !doubted_.empty() && doubted_.contains(path);
 }
 
-void Mount::doubt(const Node& node) {
+void Mount::doubt(const MountInode& inode) {
     ++counters.stale;
     Lock lock(mutex_);
-    doubted_.insert(node.path);
+    doubted_.insert(inode.path);
     // Not from here: the kernel may hold, on behalf of whom we answer, what this would wait for.
-    to_invalidate_.push_back(node.path);
+    to_invalidate_.push_back(inode.path);
     more_doubted_.notify_one();
 }
 
@@ -249,12 +249,13 @@ void Mount::refresh(const std::string& path) {
     {
         WriteLock all_answered(answering);
         std::string above = path.substr(0, path.rfind('/'));
-        auto outdate = [&](const NodePtr& node) {
-            listings_.drop(node->number);
-            node->outdate(cache_epoch + 1);
+        auto outdate = [&](const MountInodePtr& inode) {
+            listings_.drop(inode->number);
+            inode->outdate(cache_epoch + 1);
         };
-        if (NodePtr node = nodes.current(above); node && !node->is_made_up()) outdate(node);
-        for (const NodePtr& node : nodes.below(path)) outdate(node);
+        if (MountInodePtr inode = inodes.current(above); inode && !inode->is_made_up())
+            outdate(inode);
+        for (const MountInodePtr& inode : inodes.below(path)) outdate(inode);
         ++cache_epoch;
     }
     invalidate(path);
@@ -267,17 +268,17 @@ void Mount::invalidate(const std::string& path) {
     auto drop_name = [&](std::uint64_t above, const std::string& name) {
         fuse_lowlevel_notify_inval_entry(session_, above, name.c_str(), name.size());
     };
-    auto drop_directory = [&](const Node& node) {
-        if (S_ISDIR(node.attributes().mode))
-            fuse_lowlevel_notify_inval_inode(session_, node.number, 0, 0);
+    auto drop_directory = [&](const MountInode& inode) {
+        if (S_ISDIR(inode.attributes().mode))
+            fuse_lowlevel_notify_inval_inode(session_, inode.number, 0, 0);
     };
-    for (const NodePtr& node : nodes.below(path)) {
-        drop_directory(*node);
-        drop_name(node->above, node->name());
-        node->nameless = true;
+    for (const MountInodePtr& inode : inodes.below(path)) {
+        drop_directory(*inode);
+        drop_name(inode->above, inode->name());
+        inode->nameless = true;
     }
     auto slash = path.rfind('/');
-    if (NodePtr above = nodes.current(path.substr(0, slash))) {
+    if (MountInodePtr above = inodes.current(path.substr(0, slash))) {
         drop_name(above->number, path.substr(slash + 1));
         drop_directory(*above);
     }

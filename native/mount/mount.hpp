@@ -16,7 +16,7 @@
 #include "mount/agent_reader.hpp"
 #include "mount/cache.hpp"
 #include "mount/fs_usage.hpp"
-#include "mount/nodes.hpp"
+#include "mount/inodes.hpp"
 #include "mount/original.hpp"
 
 namespace holdfast::mount {
@@ -50,21 +50,21 @@ class Mount {
     void attach(fuse_session* session) { session_ = session; }
 
     // The content of a directory, from the agent or read here; null, and the error, if that failed.
-    KnownListingPtr listing(const NodePtr& node, int& error);
+    KnownListingPtr listing(const MountInodePtr& inode, int& error);
     // Looks at a directory again after a refresh.
-    void renew(const NodePtr& node);
+    void renew(const MountInodePtr& inode);
     // Finds a name and tells the kernel's count of it.
-    OriginalResult<NodePtr> look_up(const NodePtr& above, const std::string& name);
-    // An entry of a listing as a node; null if it must be looked up by itself.
-    NodePtr node_of(const Node& above, const Listing& listing, const Entry& entry);
+    OriginalResult<MountInodePtr> look_up(const MountInodePtr& above, const std::string& name);
+    // An entry of a listing as an inode; null if it must be looked up by itself.
+    MountInodePtr inode_of(const MountInode& above, const Listing& listing, const Entry& entry);
 
     static constexpr std::uint32_t kWhole = 0xffff'ffff;
     // A file's copy or one part of it; the original itself if there is no copy.
-    OpenedPtr open(const NodePtr& node, std::uint32_t part, int& error);
-    bool comes_in_parts(const Node& node, std::uint64_t size) const;
+    OpenedPtr open(const MountInodePtr& inode, std::uint32_t part, int& error);
+    bool comes_in_parts(const MountInode& inode, std::uint64_t size) const;
 
     // A file turned out not to be what its listing says: its name is looked at by itself from now.
-    void doubt(const Node& node);
+    void doubt(const MountInode& inode);
     // Everything at and below a path is revalidated, also by the kernel. Blocks until done.
     void refresh(const std::string& path);
     // Lets go of descriptors and listings that nobody needs, now and then; never returns.
@@ -75,24 +75,26 @@ class Mount {
     SharedMutex answering;
     std::atomic<std::uint64_t> cache_epoch{0};
 
-    // How long the kernel may believe in names, and in the attributes of a node.
+    // How long the kernel may believe in names, and in the attributes of an inode.
     double timeout() const { return timeout_; }
-    double timeout_of(const Node& node) const { return node.is_outdated() ? 0 : timeout_; }
-    std::string original_path(const Node& node) const;
+    double timeout_of(const MountInode& inode) const { return inode.is_outdated() ? 0 : timeout_; }
+    std::string original_path(const MountInode& inode) const;
 
     // Whether the kernel stops asking to open files and directories once it is told so.
     std::atomic<bool> opens_itself{false}, opens_directories_itself{false};
 
     const Settings& settings;
     const Guard& guard;
-    Nodes nodes;
+    MountInodes inodes;
     FsUsage usage;
     Counters counters;
 
   private:
-    KnownListingPtr fetch_listing(Node& node, std::uint64_t& weight, int& error);
-    OpenedPtr fetch_file(const Node& node, std::uint32_t part, std::uint64_t& weight, int& error);
-    OriginalResult<NodePtr> look_up_itself(const Node& above, const std::string& path, bool local);
+    KnownListingPtr fetch_listing(MountInode& inode, std::uint64_t& weight, int& error);
+    OpenedPtr fetch_file(const MountInode& inode, std::uint32_t part, std::uint64_t& weight,
+                         int& error);
+    OriginalResult<MountInodePtr> look_up_itself(const MountInode& above, const std::string& path,
+                                                 bool local);
     bool is_doubted(const std::string& path);
     void invalidate(const std::string& path);
     void invalidate_doubted();
@@ -112,8 +114,8 @@ class Mount {
 inline Mount& mount_of(fuse_req_t request) {
     return *static_cast<Mount*>(fuse_req_userdata(request));
 }
-struct stat stat_of(const Node& node);
-fuse_entry_param entry_of(const Mount& mount, const Node& node);
+struct stat stat_of(const MountInode& inode);
+fuse_entry_param entry_of(const Mount& mount, const MountInode& inode);
 
 void add_name_operations(fuse_lowlevel_ops& operations);
 void add_directory_operations(fuse_lowlevel_ops& operations);

@@ -13,7 +13,7 @@
 
 #include "mount/agent_reader.hpp"
 #include "mount/cache.hpp"
-#include "mount/nodes.hpp"
+#include "mount/inodes.hpp"
 #include "mount/original.hpp"
 #include "support.hpp"
 
@@ -82,40 +82,40 @@ TEST_CASE("a mount orders files as it is told") {
 
 TEST_CASE("a number stands for one version, and is never used again") {
     auto settings = parse({"point=/mnt", "broadcast=/sw/env"});
-    hm::Nodes nodes(*settings);
-    auto top = nodes.current("/sw");
+    hm::MountInodes inodes(*settings);
+    auto top = inodes.current("/sw");
     REQUIRE(top);
-    CHECK(nodes.children(*top) == std::vector<std::string>{"env"});
-    auto env = nodes.tell(*top, {"/sw/env", kDirectory, {}, false});
-    auto old = nodes.tell(*env, {"/sw/env/file", kFile, {}, false});
-    CHECK(nodes.tell(*env, {"/sw/env/file", kFile, {}, false}) == old);
+    CHECK(inodes.children(*top) == std::vector<std::string>{"env"});
+    auto env = inodes.tell(*top, {"/sw/env", kDirectory, {}, false});
+    auto old = inodes.tell(*env, {"/sw/env/file", kFile, {}, false});
+    CHECK(inodes.tell(*env, {"/sw/env/file", kFile, {}, false}) == old);
     // Of another version the kernel learns as of another file; the old one stays to be had.
     Attributes changed = kFile;
     changed.mtime_ns = 1;
-    auto now = nodes.tell(*env, {"/sw/env/file", changed, {}, false});
+    auto now = inodes.tell(*env, {"/sw/env/file", changed, {}, false});
     CHECK(now->number != old->number);
-    CHECK(nodes.current("/sw/env/file") == now);
-    CHECK(nodes.find(old->number) == old);
+    CHECK(inodes.current("/sw/env/file") == now);
+    CHECK(inodes.find(old->number) == old);
     // A directory stays what it is whatever happens in it.
     Attributes fuller = kDirectory;
     fuller.mtime_ns = 1;
-    CHECK(nodes.tell(*top, {"/sw/env", fuller, {}, false}) == env);
+    CHECK(inodes.tell(*top, {"/sw/env", fuller, {}, false}) == env);
     CHECK(env->attributes() == fuller);
-    auto below = nodes.below("/sw/env");
+    auto below = inodes.below("/sw/env");
     REQUIRE(below.size() == 2);
     CHECK(below[0] == now);  // further down first
     // Each is forgotten when the kernel has said so as often as it was told.
-    nodes.forget(old->number, 1);
-    CHECK(nodes.find(old->number) == old);
-    nodes.forget(old->number, 1);
-    CHECK(nodes.find(old->number) == nullptr);
-    CHECK(nodes.current("/sw/env/file") == now);
-    nodes.forget(now->number, 5);
-    CHECK(nodes.current("/sw/env/file") == nullptr);
-    auto again = nodes.tell(*env, {"/sw/env/file", kFile, {}, false});
+    inodes.forget(old->number, 1);
+    CHECK(inodes.find(old->number) == old);
+    inodes.forget(old->number, 1);
+    CHECK(inodes.find(old->number) == nullptr);
+    CHECK(inodes.current("/sw/env/file") == now);
+    inodes.forget(now->number, 5);
+    CHECK(inodes.current("/sw/env/file") == nullptr);
+    auto again = inodes.tell(*env, {"/sw/env/file", kFile, {}, false});
     CHECK(again->number > now->number);
-    nodes.forget(top->number, 100);  // what only the mount has stays
-    CHECK(nodes.find(top->number) == top);
+    inodes.forget(top->number, 100);  // what only the mount has stays
+    CHECK(inodes.find(top->number) == top);
 }
 
 TEST_CASE("numbers of files on different file systems are different, and on one the same") {
@@ -124,11 +124,11 @@ TEST_CASE("numbers of files on different file systems are different, and on one 
     auto settings =
         parse({"point=/mnt", "broadcast=" + here, "spread=" + there, "broadcast=" + also_here});
     REQUIRE(settings.ok());
-    hm::Nodes nodes(*settings);
-    auto tell = [&](const hm::Node& above, const std::string& path, bool begins = false) {
-        return nodes.tell(above, {path, kDirectory, {}, false, begins});
+    hm::MountInodes inodes(*settings);
+    auto tell = [&](const hm::MountInode& above, const std::string& path, bool begins = false) {
+        return inodes.tell(above, {path, kDirectory, {}, false, begins});
     };
-    auto top = nodes.current("");
+    auto top = inodes.current("");
     auto first = tell(*top, here), second = tell(*top, there);
     CHECK(first->shown_inode() == kDirectory.inode);
     CHECK(tell(*top, also_here)->shown_inode() == kDirectory.inode);
@@ -139,7 +139,7 @@ TEST_CASE("numbers of files on different file systems are different, and on one 
     auto further = tell(*below, there + "/b/c", true);
     CHECK(tell(*below, there + "/b/d")->shown_inode() == below->shown_inode());
     std::set<std::uint64_t> all;
-    for (auto& node : {top, first, second, below, further}) all.insert(node->shown_inode());
+    for (auto& inode : {top, first, second, below, further}) all.insert(inode->shown_inode());
     CHECK(all.size() == 5);
     // One that was mounted over a directory with the same number is another.
     CHECK(tell(*second, there + "/b") != below);
@@ -147,25 +147,25 @@ TEST_CASE("numbers of files on different file systems are different, and on one 
     CHECK(again->roots[1].space == settings->roots[1].space);
 }
 
-TEST_CASE("nodes from many threads") {
+TEST_CASE("inodes from many threads") {
     auto settings = parse({"point=/mnt", "broadcast=/sw"});
-    hm::Nodes nodes(*settings);
-    auto top = nodes.find(1);
+    hm::MountInodes inodes(*settings);
+    auto top = inodes.find(1);
     std::vector<std::thread> threads;
     for (std::uint64_t seed = 0; seed < 4; ++seed)
         threads.emplace_back([&, seed] {
             for (std::uint64_t i = 0; i < 2000; ++i) {
                 Attributes seen = kFile;
                 seen.mtime_ns = (i + seed) % 3;
-                auto node = nodes.tell(*top, {"/sw/" + std::to_string(i % 5), seen, {}, false});
-                nodes.find(node->number);
-                nodes.below("/sw");
-                nodes.forget(node->number, 1);
+                auto inode = inodes.tell(*top, {"/sw/" + std::to_string(i % 5), seen, {}, false});
+                inodes.find(inode->number);
+                inodes.below("/sw");
+                inodes.forget(inode->number, 1);
             }
         });
     for (auto& thread : threads) thread.join();
-    CHECK(nodes.below("/sw").empty());
-    CHECK(nodes.size() == 1);
+    CHECK(inodes.below("/sw").empty());
+    CHECK(inodes.size() == 1);
 }
 
 TEST_CASE("one fetches for all, and the least used go") {

@@ -1,7 +1,7 @@
-// What the kernel knows of: each node is one version of a file, or one directory, under one path.
+// What the kernel knows of: each inode is one version of a file, or one directory, under one path.
 //
-// Thread-safe; nothing here blocks for longer than a look into a table. A node lives until the
-// kernel has forgotten it as often as it was told of it. Numbers of nodes are never used again.
+// Thread-safe; nothing here blocks for longer than a look into a table. An inode lives until the
+// kernel has forgotten it as often as it was told of it. Numbers of inodes are never used again.
 #pragma once
 
 #include <sys/stat.h>
@@ -20,8 +20,8 @@
 
 namespace holdfast::mount {
 
-struct Node {
-    explicit Node(const Attributes& attributes) : attributes_(attributes) {}
+struct MountInode {
+    explicit MountInode(const Attributes& attributes) : attributes_(attributes) {}
 
     std::uint64_t number = 0;
     std::atomic<std::uint64_t> above = 0;  // the number of the directory in which it was found
@@ -61,24 +61,24 @@ struct Node {
     bool is_outdated() const { return looked_at_ < refreshed_; }
 
   private:
-    friend class Nodes;
+    friend class MountInodes;
     mutable SharedMutex mutex_;
     Attributes attributes_ GUARDED_BY(mutex_);
     std::atomic<std::uint64_t> looked_at_ = 0, refreshed_ = 0;
-    std::uint64_t lookups_ = 0;  // guarded by the lock of Nodes
+    std::uint64_t lookups_ = 0;  // guarded by the lock of MountInodes
 };
 
-using NodePtr = std::shared_ptr<Node>;
+using MountInodePtr = std::shared_ptr<MountInode>;
 
-class Nodes {
+class MountInodes {
   public:
     // The directory that the mount consists of at its top, and those above the roots.
-    explicit Nodes(const Settings& settings);
+    explicit MountInodes(const Settings& settings);
 
     // Null if the kernel names one that it has forgotten.
-    NodePtr find(std::uint64_t number) const;
+    MountInodePtr find(std::uint64_t number) const;
     // The version of a path that was seen last; null if the kernel knows none.
-    NodePtr current(const std::string& path) const;
+    MountInodePtr current(const std::string& path) const;
 
     struct Seen {
         std::string path;
@@ -88,25 +88,25 @@ class Nodes {
         bool begins = false;  // a file system, other than that of the directory
     };
     // Of what is seen at a path in a directory.
-    std::uint64_t space_of(const Node& above, const std::string& path, bool begins) const;
-    // The node for what was seen in a directory, told once more to the kernel.
-    NodePtr tell(const Node& above, Seen seen);
+    std::uint64_t space_of(const MountInode& above, const std::string& path, bool begins) const;
+    // The inode for what was seen in a directory, told once more to the kernel.
+    MountInodePtr tell(const MountInode& above, Seen seen);
     void forget(std::uint64_t number, std::uint64_t times);
 
-    // All nodes at and below a path, those further down first.
-    std::vector<NodePtr> below(const std::string& path) const;
+    // All inodes at and below a path, those further down first.
+    std::vector<MountInodePtr> below(const std::string& path) const;
     // Names in a made-up directory.
-    std::vector<std::string> children(const Node& made_up) const;
+    std::vector<std::string> children(const MountInode& made_up) const;
     std::size_t size() const;
 
   private:
-    NodePtr make(const std::string& path, std::uint64_t above) REQUIRES(mutex_);
+    MountInodePtr make(const std::string& path, std::uint64_t above) REQUIRES(mutex_);
 
     const Settings& settings_;
     mutable SharedMutex mutex_;
-    std::unordered_map<std::uint64_t, NodePtr> by_number_ GUARDED_BY(mutex_);
-    std::unordered_map<std::string, NodePtr> by_path_ GUARDED_BY(mutex_);
-    std::map<std::string, NodePtr> made_up_ GUARDED_BY(mutex_);  // by path; the top is ""
+    std::unordered_map<std::uint64_t, MountInodePtr> by_number_ GUARDED_BY(mutex_);
+    std::unordered_map<std::string, MountInodePtr> by_path_ GUARDED_BY(mutex_);
+    std::map<std::string, MountInodePtr> made_up_ GUARDED_BY(mutex_);  // by path; the top is ""
     std::uint64_t next_ GUARDED_BY(mutex_) = 1;
 };
 

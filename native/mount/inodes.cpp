@@ -1,4 +1,4 @@
-#include "mount/nodes.hpp"
+#include "mount/inodes.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ bool is_same(const Attributes& a, const Attributes& b) {
 
 }  // namespace
 
-Nodes::Nodes(const Settings& settings) : settings_(settings) {
+MountInodes::MountInodes(const Settings& settings) : settings_(settings) {
     made_up_[""] = make("", 1);
     for (const Root& root : settings.roots) {
         for (auto end = root.path.find('/', 1); end != std::string::npos;
@@ -53,53 +53,54 @@ Nodes::Nodes(const Settings& settings) : settings_(settings) {
     }
 }
 
-NodePtr Nodes::make(const std::string& path, std::uint64_t above) {
-    auto node = std::make_shared<Node>(made_up_attributes(next_));
-    node->number = next_++;
-    node->above = above;
-    node->path = path;
-    by_number_[node->number] = node;
-    return node;
+MountInodePtr MountInodes::make(const std::string& path, std::uint64_t above) {
+    auto inode = std::make_shared<MountInode>(made_up_attributes(next_));
+    inode->number = next_++;
+    inode->above = above;
+    inode->path = path;
+    by_number_[inode->number] = inode;
+    return inode;
 }
 
-NodePtr Nodes::find(std::uint64_t number) const {
+MountInodePtr MountInodes::find(std::uint64_t number) const {
     ReadLock lock(mutex_);
     auto found = by_number_.find(number);
     return found == by_number_.end() ? nullptr : found->second;
 }
 
-NodePtr Nodes::current(const std::string& path) const {
+MountInodePtr MountInodes::current(const std::string& path) const {
     ReadLock lock(mutex_);
     if (auto made_up = made_up_.find(path); made_up != made_up_.end()) return made_up->second;
     auto found = by_path_.find(path);
     return found == by_path_.end() ? nullptr : found->second;
 }
 
-std::uint64_t Nodes::space_of(const Node& above, const std::string& path, bool begins) const {
+std::uint64_t MountInodes::space_of(const MountInode& above, const std::string& path,
+                                    bool begins) const {
     for (const Root& root : settings_.roots)
         if (root.path == path) return root.space;
     return begins ? space_beginning_at(path) : above.space;
 }
 
-NodePtr Nodes::tell(const Node& above, Seen seen) {
+MountInodePtr MountInodes::tell(const MountInode& above, Seen seen) {
     WriteLock lock(mutex_);
     if (auto made_up = made_up_.find(seen.path); made_up != made_up_.end()) return made_up->second;
     std::uint64_t space = space_of(above, seen.path, seen.begins);
-    NodePtr& current = by_path_[seen.path];
+    MountInodePtr& current = by_path_[seen.path];
     if (!current || (current->young && current->is_outdated()) || current->space != space ||
         !is_same(current->attributes(), seen.attributes)) {
-        auto node = std::make_shared<Node>(seen.attributes);
-        node->number = next_++;
-        node->above = above.number;
-        node->path = seen.path;
-        node->root = settings_.root_of(seen.path);
-        node->local = seen.local;
-        node->space = space;
-        node->target = std::move(seen.target);
-        node->young =
+        auto inode = std::make_shared<MountInode>(seen.attributes);
+        inode->number = next_++;
+        inode->above = above.number;
+        inode->path = seen.path;
+        inode->root = settings_.root_of(seen.path);
+        inode->local = seen.local;
+        inode->space = space;
+        inode->target = std::move(seen.target);
+        inode->young =
             !S_ISDIR(seen.attributes.mode) && !settled(seen.attributes, settings_.order.settled_ns);
-        by_number_[node->number] = node;
-        current = node;
+        by_number_[inode->number] = inode;
+        current = inode;
     } else {
         WriteLock own(current->mutex_);
         // E.g. another count of links, another mode. But a directory's own listing may be newer
@@ -113,33 +114,34 @@ NodePtr Nodes::tell(const Node& above, Seen seen) {
     return current;
 }
 
-void Nodes::forget(std::uint64_t number, std::uint64_t times) {
-    NodePtr last;  // whose end is not waited for under the lock
+void MountInodes::forget(std::uint64_t number, std::uint64_t times) {
+    MountInodePtr last;  // whose end is not waited for under the lock
     WriteLock lock(mutex_);
     auto found = by_number_.find(number);
     if (found == by_number_.end() || found->second->is_made_up()) return;
-    Node& node = *found->second;
-    node.lookups_ -= std::min(times, node.lookups_);
-    if (node.lookups_ > 0) return;
-    auto current = by_path_.find(node.path);
-    if (current != by_path_.end() && current->second.get() == &node) by_path_.erase(current);
+    MountInode& inode = *found->second;
+    inode.lookups_ -= std::min(times, inode.lookups_);
+    if (inode.lookups_ > 0) return;
+    auto current = by_path_.find(inode.path);
+    if (current != by_path_.end() && current->second.get() == &inode) by_path_.erase(current);
     last = std::move(found->second);
     by_number_.erase(found);
 }
 
-std::vector<NodePtr> Nodes::below(const std::string& path) const {
-    std::vector<NodePtr> found;
+std::vector<MountInodePtr> MountInodes::below(const std::string& path) const {
+    std::vector<MountInodePtr> found;
     {
         ReadLock lock(mutex_);
-        for (const auto& [at, node] : by_path_)
-            if (is_at_or_below(at, path)) found.push_back(node);
+        for (const auto& [at, inode] : by_path_)
+            if (is_at_or_below(at, path)) found.push_back(inode);
     }
-    std::sort(found.begin(), found.end(),
-              [](const NodePtr& a, const NodePtr& b) { return a->path.size() > b->path.size(); });
+    std::sort(found.begin(), found.end(), [](const MountInodePtr& a, const MountInodePtr& b) {
+        return a->path.size() > b->path.size();
+    });
     return found;
 }
 
-std::vector<std::string> Nodes::children(const Node& made_up) const {
+std::vector<std::string> MountInodes::children(const MountInode& made_up) const {
     std::vector<std::string> names;
     std::string top = made_up.path + "/";
     auto add = [&](const std::string& path) {
@@ -152,7 +154,7 @@ std::vector<std::string> Nodes::children(const Node& made_up) const {
     return names;
 }
 
-std::size_t Nodes::size() const {
+std::size_t MountInodes::size() const {
     ReadLock lock(mutex_);
     return by_number_.size();
 }
