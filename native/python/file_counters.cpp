@@ -14,16 +14,21 @@ struct FileUsage {
     std::uint64_t files = 0, bytes = 0, local = 0, remote = 0;
 };
 
-struct FileCounts {
+// As Python sees them; the core has its own, of atomic numbers.
+namespace bound {
+
+struct FileCounters {
     std::uint64_t hits, fills, joined, bytes, local, fetched, fetched_bytes, fetches_joined,
         failures, not_cached, changed, spilled, no_room;
 };
 
-struct TreeCounts {
+struct TreeCounters {
     std::uint64_t hits, misses_file, misses_listing, misses_part, joined, not_cached, bytes_up,
         bytes_down, hops, hop_us, depth, failures, read_files, read_listings, read_parts,
         read_bytes;
 };
+
+}  // namespace bound
 
 template <typename Counts>
 void bind_numbers(nb::class_<Counts> bound,
@@ -43,7 +48,7 @@ FileUsage usage_of(Agent& agent) {
     return usage;
 }
 
-FileCounts files_of(Agent& agent) {
+bound::FileCounters files_of(Agent& agent) {
     auto& reads = agent.files().counters();
     auto& fills = agent.files().fill_counters();
     auto& opens = agent.opener().counters();
@@ -62,7 +67,7 @@ FileCounts files_of(Agent& agent) {
             .no_room = reads.no_room};
 }
 
-TreeCounts trees_of(Agent& agent) {
+bound::TreeCounters trees_of(Agent& agent) {
     auto& tree = agent.tree().counters();
     auto& head = agent.tree().head().counters();
     return {.hits = tree.hits,
@@ -93,38 +98,40 @@ void bind_file_counters(nb::module_& module, nb::class_<Agent>& agent) {
          {"bytes", &FileUsage::bytes},
          {"local", &FileUsage::local},
          {"remote", &FileUsage::remote}});
-    bind_numbers(nb::class_<FileCounts>(module, "FileCounters", "What became of files so far."),
-                 {{"hits", &FileCounts::hits},
-                  {"fills", &FileCounts::fills},
-                  {"joined", &FileCounts::joined},
-                  {"bytes", &FileCounts::bytes},
-                  {"local", &FileCounts::local},
-                  {"fetched", &FileCounts::fetched},
-                  {"fetched_bytes", &FileCounts::fetched_bytes},
-                  {"fetches_joined", &FileCounts::fetches_joined},
-                  {"failures", &FileCounts::failures},
-                  {"not_cached", &FileCounts::not_cached},
-                  {"changed", &FileCounts::changed},
-                  {"spilled", &FileCounts::spilled},
-                  {"no_room", &FileCounts::no_room}});
-    bind_numbers(nb::class_<TreeCounts>(module, "TreeCounters",
+    bind_numbers(
+        nb::class_<bound::FileCounters>(module, "FileCounters", "What became of files so far."),
+        {{"hits", &bound::FileCounters::hits},
+         {"fills", &bound::FileCounters::fills},
+         {"joined", &bound::FileCounters::joined},
+         {"bytes", &bound::FileCounters::bytes},
+         {"local", &bound::FileCounters::local},
+         {"fetched", &bound::FileCounters::fetched},
+         {"fetched_bytes", &bound::FileCounters::fetched_bytes},
+         {"fetches_joined", &bound::FileCounters::fetches_joined},
+         {"failures", &bound::FileCounters::failures},
+         {"not_cached", &bound::FileCounters::not_cached},
+         {"changed", &bound::FileCounters::changed},
+         {"spilled", &bound::FileCounters::spilled},
+         {"no_room", &bound::FileCounters::no_room}});
+    bind_numbers(
+        nb::class_<bound::TreeCounters>(module, "TreeCounters",
                                         "What was asked of trees so far; `depth` may also fall."),
-                 {{"hits", &TreeCounts::hits},
-                  {"misses_file", &TreeCounts::misses_file},
-                  {"misses_listing", &TreeCounts::misses_listing},
-                  {"misses_part", &TreeCounts::misses_part},
-                  {"joined", &TreeCounts::joined},
-                  {"not_cached", &TreeCounts::not_cached},
-                  {"bytes_up", &TreeCounts::bytes_up},
-                  {"bytes_down", &TreeCounts::bytes_down},
-                  {"hops", &TreeCounts::hops},
-                  {"hop_us", &TreeCounts::hop_us},
-                  {"depth", &TreeCounts::depth},
-                  {"failures", &TreeCounts::failures},
-                  {"read_files", &TreeCounts::read_files},
-                  {"read_listings", &TreeCounts::read_listings},
-                  {"read_parts", &TreeCounts::read_parts},
-                  {"read_bytes", &TreeCounts::read_bytes}});
+        {{"hits", &bound::TreeCounters::hits},
+         {"misses_file", &bound::TreeCounters::misses_file},
+         {"misses_listing", &bound::TreeCounters::misses_listing},
+         {"misses_part", &bound::TreeCounters::misses_part},
+         {"joined", &bound::TreeCounters::joined},
+         {"not_cached", &bound::TreeCounters::not_cached},
+         {"bytes_up", &bound::TreeCounters::bytes_up},
+         {"bytes_down", &bound::TreeCounters::bytes_down},
+         {"hops", &bound::TreeCounters::hops},
+         {"hop_us", &bound::TreeCounters::hop_us},
+         {"depth", &bound::TreeCounters::depth},
+         {"failures", &bound::TreeCounters::failures},
+         {"read_files", &bound::TreeCounters::read_files},
+         {"read_listings", &bound::TreeCounters::read_listings},
+         {"read_parts", &bound::TreeCounters::read_parts},
+         {"read_bytes", &bound::TreeCounters::read_bytes}});
     agent.def("file_usage", &usage_of)
         .def("file_counters", &files_of)
         .def("tree_counters", &trees_of);
