@@ -202,8 +202,8 @@ Result<ObjectInfo> AgentClient::ask_info(Op op, const std::string& address, std:
 }
 
 Result<ObjectInfo> AgentClient::stat(const std::string& address, const std::string& key,
-                                     Duration deadline, std::uint64_t wanted) {
-    return ask_info(Op::Stat, address, KeyMessage{key, wanted}.encode(), deadline);
+                                     Duration deadline, std::uint64_t expected_member) {
+    return ask_info(Op::Stat, address, KeyMessage{key, expected_member}.encode(), deadline);
 }
 
 Result<ObjectInfo> AgentClient::verify(const std::string& address, const std::string& key,

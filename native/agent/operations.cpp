@@ -165,10 +165,10 @@ Status Operations::drop(const DropMessage& message) {
     return stale;
 }
 
-Status Operations::absent(const std::string& key, std::uint64_t wanted) {
+Status Operations::absent(const std::string& key, std::uint64_t expected_member) {
     Status status = store_.absent(key);
     if (status.code() != Code::NotFound) return status;
-    Status other = placement_.is_wanted(wanted);
+    Status other = placement_.is_wanted(expected_member);
     return other.ok() ? status : other;
 }
 
@@ -198,7 +198,7 @@ Answer Operations::stat(const Request& request, bool verify) {
     auto message = KeyMessage::decode(request.meta);
     if (!message.ok()) return message.take_status();
     ObjectPtr object = store_.find(message->key);
-    if (!object) return absent(message->key, message->wanted);
+    if (!object) return absent(message->key, message->expected_member);
     if (verify)
         if (Status status = store_.verify(object); !status.ok()) return status;
     Answer answer;

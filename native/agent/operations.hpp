@@ -63,8 +63,8 @@ class Operations {
     Answer drop(const Request& request);
     Status drop(const DropMessage& message);
     Answer drop_below(const Request& request);
-    // What is said of an object that is not here to one who asked for member `wanted`.
-    Status absent(const std::string& key, std::uint64_t wanted);
+    // What is said of an object that is not here to one who asked for `expected_member`.
+    Status absent(const std::string& key, std::uint64_t expected_member);
     Outcome put(Request& request);
     Answer put_inline(const PutMessage& message, Body& body);
     Answer put_streamed(const PutMessage& message, Body& body);

@@ -50,7 +50,7 @@ Outcome Operations::get(Request& request) {
     if (!object) {
         ++counters_.missing;
         store_.missed(message->key);
-        return Answer(absent(message->key, message->wanted));
+        return Answer(absent(message->key, message->expected_member));
     }
     bool descriptor = request.local && request.header.has(kDescriptor);
     bool whole = message->offset == 0 && message->length >= object->size;

@@ -51,7 +51,7 @@ void ProbeResponder::set_news(std::string news) {
 }
 
 Result<ProbeReply> ProbeResponder::reply_to(ProbeMessage message) {
-    if (Status other = placement_.is_wanted(message.wanted); !other.ok()) return other;
+    if (Status other = placement_.is_wanted(message.expected_member); !other.ok()) return other;
     ++probes_;
     ProbeReply reply;
     reply.identity = placement_.identity();

@@ -206,7 +206,7 @@ Result<DropMessage> DropMessage::decode(const std::string& meta) {
 }
 
 std::string GetMessage::encode() const {
-    return MetaWriter().text(key).number(offset).number(length).number(wanted).take();
+    return MetaWriter().text(key).number(offset).number(length).number(expected_member).take();
 }
 
 Result<GetMessage> GetMessage::decode(const std::string& meta) {
@@ -215,19 +215,19 @@ Result<GetMessage> GetMessage::decode(const std::string& meta) {
     message.key = reader.text();
     message.offset = reader.number<std::uint64_t>();
     message.length = reader.number<std::uint64_t>();
-    message.wanted = reader.number<std::uint64_t>();
+    message.expected_member = reader.number<std::uint64_t>();
     return checked(std::move(message), reader, false, "get");
 }
 
 std::string KeyMessage::encode() const {
-    return MetaWriter().text(key).number(wanted).take();
+    return MetaWriter().text(key).number(expected_member).take();
 }
 
 Result<KeyMessage> KeyMessage::decode(const std::string& meta) {
     MetaReader reader(meta);
     KeyMessage message;
     message.key = reader.text();
-    message.wanted = reader.number<std::uint64_t>();
+    message.expected_member = reader.number<std::uint64_t>();
     return checked(std::move(message), reader, false, "request");
 }
 
@@ -280,7 +280,7 @@ Result<WaitMessage> WaitMessage::decode(const std::string& meta) {
 std::string ProbeMessage::encode() const {
     return MetaWriter()
         .number(sender)
-        .number(wanted)
+        .number(expected_member)
         .number(identity)
         .text(target)
         .text(news)
@@ -291,7 +291,7 @@ Result<ProbeMessage> ProbeMessage::decode(const std::string& meta) {
     MetaReader reader(meta);
     ProbeMessage message;
     message.sender = reader.number<std::uint64_t>();
-    message.wanted = reader.number<std::uint64_t>();
+    message.expected_member = reader.number<std::uint64_t>();
     message.identity = reader.number<std::uint64_t>();
     message.target = reader.text();
     message.news = reader.text();

@@ -56,7 +56,7 @@ struct GetMessage {
     std::string key;
     std::uint64_t offset = 0;
     std::uint64_t length = kToTheEnd;
-    std::uint64_t wanted = 0;  // the member that is asked; 0: whichever lives there
+    std::uint64_t expected_member = 0;  // the member that is asked; 0: whichever lives there
     std::string encode() const;
     static Result<GetMessage> decode(const std::string& meta);
 };
@@ -72,7 +72,7 @@ struct DropMessage {
 
 struct KeyMessage {  // stat, verify
     std::string key;
-    std::uint64_t wanted = 0;  // as in GetMessage
+    std::uint64_t expected_member = 0;  // as in GetMessage
     std::string encode() const;
     static Result<KeyMessage> decode(const std::string& meta);
 };
@@ -100,7 +100,7 @@ struct WaitMessage {
 // A probe, with news of members (in a form that only Python reads).
 struct ProbeMessage {
     std::uint64_t sender = 0;
-    std::uint64_t wanted = 0;  // the member that is meant; 0: whichever lives there
+    std::uint64_t expected_member = 0;  // the member that is meant; 0: whichever lives there
     std::uint64_t identity = 0;
     std::string target;  // empty: the receiver; else the address that it shall ask for us
     std::string news;
