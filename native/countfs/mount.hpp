@@ -1,8 +1,8 @@
 // One place where the storage is to be seen, with counts of its own.
 //
 // A mount serves requests until the process ends, so it must live as long. It has threads of its
-// own, some of which sleep, as throttles and troubles want it; what they do is in files.cpp,
-// attributes.cpp and names.cpp.
+// own, some of which sleep, as throttles and troubles want it; what they do is in
+// fuse_attributes.cpp, fuse_files.cpp and fuse_names.cpp.
 #pragma once
 
 #include <memory>

@@ -2,7 +2,8 @@
 // file system itself.
 //
 // Thread-safe. What fetches may block for as long as agent and shared file system take. It must
-// live until the process ends. The operations are in names.cpp, directories.cpp and reading.cpp.
+// live until the process ends. The operations are in fuse_directories.cpp, fuse_files.cpp and
+// fuse_names.cpp.
 #pragma once
 
 #define FUSE_USE_VERSION 314
