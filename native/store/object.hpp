@@ -49,7 +49,7 @@ struct Object {
     Tier tier = Tier::Memory;           // where it lies
     Tier home = Tier::Memory;           // where its writer wanted it; others keep it there
     bool has_source = false;            // it can be had again, so it may be evicted
-    std::uint16_t copies = 1;  // how many the writer wanted; 0: of a broadcast, nobody's duty
+    std::uint16_t copies = 1;  // how many the writer wanted; 0: it is not owned (Held::is_owned)
     std::uint16_t least = 1;   // fewer nodes than that are too few for it; 0 if it has a source
     bool in_heap = false;
     ObjectHeader header;

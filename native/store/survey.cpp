@@ -99,7 +99,7 @@ Owners Survey::owners(const Held& held) const {
 }
 
 void Survey::change(const Held& held, bool add) {
-    if (held.copies == 0) return;
+    if (!held.is_owned()) return;
     Owners all = owners(held);
     if (!all.contains(self())) {
         if (add)

@@ -11,7 +11,7 @@
 // It follows what comes and goes, so asking costs nothing. After a change of placement everything
 // is counted anew, in the order of keys and a page at a time: what comes or goes behind the count
 // is added at once, what lies ahead of it is left to the count. Not thread-safe. No I/O.
-// Objects that want no copies (of a broadcast) are nobody's duty and not counted.
+// What is not owned is not counted.
 #pragma once
 
 #include <array>
@@ -39,6 +39,8 @@ struct Held {
         return {object.key,    object.size,       object.full_crc(), object.home,
                 object.copies, object.has_source, object.least};
     }
+    // False of what a broadcast brought (0 copies): nobody has to keep it or bring it back.
+    bool is_owned() const { return copies != 0; }
 };
 
 class Survey {
