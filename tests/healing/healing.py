@@ -86,4 +86,4 @@ class Inside:
         states = [self.status(node) for node in nodes]
         views = {state.of("membership", MembershipStatus).identity for state in states}
         restoring = [state.of("restoring", RestoreStatus) for state in states]
-        return len(views) == 1 and not any(one.missing or one.uncompared for one in restoring)
+        return len(views) == 1 and not any(one.missing or one.uncompared_peers for one in restoring)

@@ -74,7 +74,7 @@ def test_status_tells_of_deaths_that_may_have_cost_objects(
     with five.connect() as job:
         data = fill(job)
     contacts = Contacts(five.directory, 2.0)
-    wait_for(lambda: not any(node.restoring.uncompared for node in survey(contacts).nodes))
+    wait_for(lambda: not any(node.restoring.uncompared_peers for node in survey(contacts).nodes))
     assert survey(contacts).died_together == ()
     five.kill(1)
     five.kill(2)

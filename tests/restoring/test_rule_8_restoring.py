@@ -40,7 +40,9 @@ def test_after_a_death_exactly_the_lost_copies_move(copies: int) -> None:
     assert Counter(some.pulls) == Counter((name, key) for key in lost for name in new[key])
     status = [one.restorer.status(some.now) for name, one in some.members.items() if name != "n2"]
     assert sum(s.restored_bytes for s in status) == 10 * len(lost)
-    assert all(s.missing == s.missing_bytes == s.uncompared == s.conflicts == 0 for s in status)
+    assert all(
+        s.missing == s.missing_bytes == s.uncompared_peers == s.conflicts == 0 for s in status
+    )
 
 
 def test_quiet_members_compare_one_pair_now_and_then() -> None:
@@ -414,4 +416,4 @@ def test_an_answer_to_an_earlier_view_does_not_count_as_agreement() -> None:
     some.tick()
     some.see(some.members, by=["n0"])
     assert some.release() == 2
-    assert one.restorer.status(some.now).uncompared == 2
+    assert one.restorer.status(some.now).uncompared_peers == 2

@@ -58,7 +58,7 @@ class AntiEntropy:
         rng.shuffle(self._fresh)
         self.go_on()
 
-    def uncompared(self) -> int:
+    def uncompared_peers(self) -> int:
         """Count the members with whom we have not compared since the view changed."""
         return len(self._holdings.survey().keys() - self._met)
 

@@ -63,7 +63,7 @@ class RestoreStatus(msgspec.Struct, frozen=True, kw_only=True):
     under_replicated: int = (
         0  # of the objects that it lacks, or holds first although too few nodes live
     )
-    uncompared: int = 0  # co-owners not compared with since the view changed
+    uncompared_peers: int = 0  # co-owners not compared with since the view changed
     restored: int = 0
     restored_bytes: int = 0
     trimmed: int = 0
@@ -166,7 +166,7 @@ class Restorer:
             missing=self.missing,
             missing_bytes=self._pulls.missing_bytes,
             under_replicated=len(self._pulls) + self._holdings.short(),
-            uncompared=self._anti_entropy.uncompared(),
+            uncompared_peers=self._anti_entropy.uncompared_peers(),
             restored=self._pulls.copies,
             restored_bytes=self._pulls.bytes,
             trimmed=self._trimmer.trimmed,
@@ -194,7 +194,7 @@ class Restorer:
     def _tick(self, now: float, rng: random.Random) -> None:
         self._unticked = False
         self._losses.tick(
-            not (self._pulls or self._anti_entropy.uncompared() or self._holdings.short())
+            not (self._pulls or self._anti_entropy.uncompared_peers() or self._holdings.short())
         )
         self._anti_entropy.tick(rng)
         self._notices.tick(self._others, rng)

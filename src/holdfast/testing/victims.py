@@ -41,7 +41,7 @@ def sides(nodes: Sequence[int], cuts: Collection[tuple[int, int]]) -> list[set[i
 
 
 def _restores(status: RestoreStatus) -> bool:
-    return bool(status.missing or status.uncompared or status.partition_wait_left)
+    return bool(status.missing or status.uncompared_peers or status.partition_wait_left)
 
 
 class Victims:
