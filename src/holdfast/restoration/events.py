@@ -98,7 +98,7 @@ RestorationInstruction = AskInstruction | MergeInstruction | RestoreInstruction
 
 
 @runtime_checkable
-class Restoring(Protocol):
+class RestoringKeySpace(Protocol):
     """A key space whose objects come back otherwise than by a `PullInstruction`."""
 
     def restoring(self, ticket: int, held: ObjectSummary, source: Member) -> RestoreInstruction:

@@ -25,7 +25,7 @@ from .events import (
     RestorationTickEvent,
     RestoredEvent,
     RestoreInstruction,
-    Restoring,
+    RestoringKeySpace,
     ViewEvent,
 )
 from .holdings import ASIDE, Holdings, ObjectSummary, aside, version
@@ -270,6 +270,6 @@ def _restoring(
 ) -> RestoreInstruction:
     """Say how an object comes back."""
     space = owners.space(held.key)
-    if isinstance(space, Restoring):
+    if isinstance(space, RestoringKeySpace):
         return space.restoring(ticket, held, source)
     return PullInstruction(ticket, held, source)
