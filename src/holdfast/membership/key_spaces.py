@@ -11,7 +11,7 @@ from .view import Member
 class KeySpace(Protocol):
     """Says where the keys with one prefix lie; all agents and clients of a session have the same.
 
-    Of several that fit a key the one with the longest prefix counts. A `RestoringKeySpace` one
+    Of several that fit a key the one with the longest prefix counts. A `RestoringKeySpace`
     (restoration/events.py) says besides how a lost object comes back.
     """
 
