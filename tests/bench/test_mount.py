@@ -10,7 +10,7 @@ from support.requirements import needs_storage
 from holdfast.bench import mount
 from holdfast.bench.figures import Report
 from holdfast.bench.mount import plots
-from holdfast.bench.mount.stage import SMALL, Sizes
+from holdfast.bench.mount.setup import SMALL, Sizes
 from holdfast.testing import countfs
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from ..figures import Report
 from . import agents, large_puts, redis, round_trips, transfers
-from .stage import Stage
+from .setup import BenchCluster
 
 
 def run() -> Report:
     """Measure the core; takes about two minutes."""
-    with Stage() as stage:
+    with BenchCluster() as setup:
         # Puts come last: they leave an agent on the core of the clients.
         measures = (round_trips.run, transfers.gets, redis.run, transfers.puts)
-        parts = [measure(stage) for measure in measures]
+        parts = [measure(setup) for measure in measures]
     parts += [large_puts.run(), agents.run()]
     return Report(
         "core",

@@ -22,7 +22,7 @@ from ...session.node import Orders
 from ..figures import at_most
 from ..measure import interleave
 from ..programs import on_core, two_cores
-from .stage import ReportPart
+from .setup import ReportPart
 
 _OPENED = re.compile(r"\bopen(?:at|at2)?\(.* = \d+$", re.MULTILINE)
 _BARE = [sys.executable, "-c", "pass"]

@@ -22,7 +22,7 @@ from ..figures import at_most
 from ..measure import interleave
 from ..programs import server
 from .putter import PutterTask
-from .stage import ReportPart
+from .setup import ReportPart
 
 _PROCESSES, _SIZE = 4, 64 << 20
 _PUTTER = [sys.executable, "-c", "from holdfast.bench.core.putter import main; main()"]

@@ -19,7 +19,7 @@ from ..figures import at_least
 from ..measure import interleave
 from ..programs import on_core
 from .getter import GetterTask
-from .stage import MEDIUM, ReportPart, Stage
+from .setup import MEDIUM, BenchCluster, ReportPart
 
 _CLIENTS = 8
 _TURN = 0.5  # seconds
@@ -28,21 +28,21 @@ _DIES_WITH_US = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") el
 _GETTER = [sys.executable, "-c", "from holdfast.bench.core.getter import main; main()"]
 
 
-def run(stage: Stage) -> ReportPart:
+def run(setup: BenchCluster) -> ReportPart:
     """Measure it, or say what is missing."""
     name, against = "get of 100 KB over TCP, 8 client processes, from Python", "Redis GET, redis-py"
     missing = _missing()
     if missing:
         figure = at_least(name, None, 2, "x its rate", against)
         return ReportPart([figure], notes=[f"Redis was not measured: {missing}."])
-    key = stage.keys[MEDIUM]
+    key = setup.keys[MEDIUM]
     with ExitStack() as stack:
-        port = stack.enter_context(_redis(stage.server_core, stage.directory))
-        _store(port, key, stage.job.objects.get(key))
+        port = stack.enter_context(_redis(setup.server_core, setup.directory))
+        _store(port, key, setup.job.objects.get(key))
         redis = GetterTask(kind="redis", address=str(port), key=key)
-        ours = GetterTask("holdfast", stage.member.address, key, stage.job_key.hex())
-        theirs_all = stack.enter_context(_getters(stage.client_core, redis))
-        ours_all = stack.enter_context(_getters(stage.client_core, ours))
+        ours = GetterTask("holdfast", setup.member.address, key, setup.job_key.hex())
+        theirs_all = stack.enter_context(_getters(setup.client_core, redis))
+        ours_all = stack.enter_context(_getters(setup.client_core, ours))
         rates = interleave({"redis": theirs_all.rate, "get": ours_all.rate})
     return ReportPart(
         [at_least(name, rates.ratio("get", "redis"), 2, "x its rate", against)],

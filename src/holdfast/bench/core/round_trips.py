@@ -8,27 +8,27 @@ from __future__ import annotations
 from ..figures import at_most, shown
 from ..measure import interleave, median_time
 from ..programs import on_core
-from .stage import HUGE, MEDIUM, SMALL, TURN_MS, ReportPart, Stage
+from .setup import HUGE, MEDIUM, SMALL, TURN_MS, BenchCluster, ReportPart
 
 
-def run(stage: Stage) -> ReportPart:
+def run(setup: BenchCluster) -> ReportPart:
     """Measure them."""
-    core, objects, member = stage.server_core, stage.job.objects, stage.member
-    server = stage.server("blocking_server", f"unix:{stage.directory}/ping-pong", SMALL)
+    core, objects, member = setup.server_core, setup.job.objects, setup.member
+    server = setup.server("blocking_server", f"unix:{setup.directory}/ping-pong", SMALL)
 
     def get() -> float:
-        return median_time(lambda: objects.get(stage.keys[SMALL]), TURN_MS)
+        return median_time(lambda: objects.get(setup.keys[SMALL]), TURN_MS)
 
     def view(size: int) -> float:
         # Unmapping takes longer the larger the object, but not for those who wait for the view.
-        key, unmap = stage.keys[size], memoryview.release
+        key, unmap = setup.keys[size], memoryview.release
         return median_time(lambda: objects.view(key), TURN_MS, after=unmap)
 
     with on_core(core):
         times = interleave(
             {
-                "ping-pong": lambda: stage.raw(core, server, SMALL).seconds,
-                "C++": lambda: stage.gets(core, member.socket, SMALL).seconds,
+                "ping-pong": lambda: setup.raw(core, server, SMALL).seconds,
+                "C++": lambda: setup.gets(core, member.socket, SMALL).seconds,
                 "Python": get,
                 "view": lambda: view(HUGE),
                 "smaller view": lambda: view(MEDIUM),

@@ -35,7 +35,7 @@ class ReportPart(msgspec.Struct):
     notes: list[str] = []
 
 
-class Stage:
+class BenchCluster:
     """Four agents on one core, objects of all sizes on the first of them, clients on another.
 
     Also holds what the measurements start, until it is taken down.

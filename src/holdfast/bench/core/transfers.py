@@ -7,23 +7,23 @@ import os
 from ..figures import at_least
 from ..measure import interleave, median_time
 from ..programs import on_core, pin
-from .stage import LARGE, MEDIUM, TURN_MS, ReportPart, Stage
+from .setup import LARGE, MEDIUM, TURN_MS, BenchCluster, ReportPart
 
 
-def gets(stage: Stage) -> ReportPart:
+def gets(setup: BenchCluster) -> ReportPart:
     """Measure get; the servers are on one core, the clients on another."""
-    core, agent = stage.client_core, stage.member.address
-    blocking = stage.server("blocking_server", "tcp:127.0.0.1:0", LARGE)
-    epoll = stage.server("epoll_server", "tcp:127.0.0.1:0", MEDIUM)
+    core, agent = setup.client_core, setup.member.address
+    blocking = setup.server("blocking_server", "tcp:127.0.0.1:0", LARGE)
+    epoll = setup.server("epoll_server", "tcp:127.0.0.1:0", MEDIUM)
     rates = interleave(
         {
             # Of one client the median request is taken, which a moment of noise does not move.
-            "raw 1": lambda: 1 / stage.raw(core, blocking, LARGE).seconds,
-            "get 1": lambda: 1 / stage.gets(core, agent, LARGE).seconds,
-            "raw 8": lambda: stage.raw(core, blocking, LARGE, clients=8).per_second,
-            "get 8": lambda: stage.gets(core, agent, LARGE, clients=8).per_second,
-            "epoll": lambda: stage.raw(core, epoll, MEDIUM, clients=8).per_second,
-            "get": lambda: stage.gets(core, agent, MEDIUM, clients=8).per_second,
+            "raw 1": lambda: 1 / setup.raw(core, blocking, LARGE).seconds,
+            "get 1": lambda: 1 / setup.gets(core, agent, LARGE).seconds,
+            "raw 8": lambda: setup.raw(core, blocking, LARGE, clients=8).per_second,
+            "get 8": lambda: setup.gets(core, agent, LARGE, clients=8).per_second,
+            "epoll": lambda: setup.raw(core, epoll, MEDIUM, clients=8).per_second,
+            "get": lambda: setup.gets(core, agent, MEDIUM, clients=8).per_second,
         }
     )
     name, against, unit = "get of 4 MB over TCP", "raw TCP transfer of 4 MB", "of its rate"
@@ -43,20 +43,20 @@ def gets(stage: Stage) -> ReportPart:
     )
 
 
-def puts(stage: Stage) -> ReportPart:
+def puts(setup: BenchCluster) -> ReportPart:
     """Measure put; the client shares a core with the second owner, the first has one to itself."""
-    objects, data = stage.job.objects, os.urandom(LARGE)
-    pin(stage.cluster.nodes[2].pid, stage.client_core)
+    objects, data = setup.job.objects, os.urandom(LARGE)
+    pin(setup.cluster.nodes[2].pid, setup.client_core)
 
     def put(copies: int) -> str:
-        key = stage.fresh_key(1, 2)
+        key = setup.fresh_key(1, 2)
         objects.put(key, data, copies=copies)
         return key
 
     def turn(copies: int) -> float:
         return median_time(lambda: put(copies), TURN_MS, after=objects.drop)
 
-    with on_core(stage.client_core):
+    with on_core(setup.client_core):
         times = interleave({"1": lambda: turn(1), "2": lambda: turn(2)})
     name, against, ratio = "put of 4 MB with 2 copies", "put of 4 MB with 1", times.ratio("1", "2")
     return ReportPart([at_least(name, ratio, 0.45, "of its rate", against)])

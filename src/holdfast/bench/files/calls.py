@@ -11,7 +11,7 @@ from pathlib import Path
 from ...errors import HoldfastError
 from ...files.policy import OnFailure
 from ..figures import Figure, exactly
-from .readers import MEMORY, ReaderStage
+from .readers import MEMORY, ReaderCluster
 
 _FILES, _SIZE = 64, 100_000
 _WITHIN = 60
@@ -22,24 +22,24 @@ def run() -> list[Figure]:
     name = "system calls of a remote read, recache less abort"
     if shutil.which("strace") is None:
         return [Figure(name=name, value=None, unit="calls", target="0", met=None, compared_with="")]
-    with ReaderStage(nodes=2) as stage:
-        paths = [stage.file(MEMORY, 1, _SIZE) for _ in range(_FILES)]
-        stage.warm(MEMORY)
-        recache, abort = (_per_read(stage, paths, policy) for policy in ("recache", "abort"))
+    with ReaderCluster(nodes=2) as setup:
+        paths = [setup.file(MEMORY, 1, _SIZE) for _ in range(_FILES)]
+        setup.warm(MEMORY)
+        recache, abort = (_per_read(setup, paths, policy) for policy in ("recache", "abort"))
     return [exactly(name, recache - abort, 0, f"calls (abort: {abort:g})")]
 
 
-def _per_read(stage: ReaderStage, paths: list[Path], policy: OnFailure) -> float:
+def _per_read(setup: ReaderCluster, paths: list[Path], policy: OnFailure) -> float:
     """Return the calls that each further file costs."""
     half = len(paths) // 2
-    return (_calls(stage, paths, policy) - _calls(stage, paths[:half], policy)) / half
+    return (_calls(setup, paths, policy) - _calls(setup, paths[:half], policy)) / half
 
 
-def _calls(stage: ReaderStage, paths: list[Path], policy: OnFailure) -> int:
+def _calls(setup: ReaderCluster, paths: list[Path], policy: OnFailure) -> int:
     with tempfile.NamedTemporaryFile() as trace:
         done = subprocess.run(
             ["strace", "-qq", "-f", "-o", trace.name, "cat", *paths],
-            env={**os.environ, **stage.variables(MEMORY, 0, policy)},
+            env={**os.environ, **setup.variables(MEMORY, 0, policy)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             timeout=_WITHIN,

@@ -43,7 +43,7 @@ class Dataset:
         return self.read(files, self.names)
 
 
-class DatasetStage:
+class DatasetCluster:
     """What a benchmark of files works with."""
 
     def __init__(self, dataset: Dataset, storage: CountingFS, cluster: LocalCluster) -> None:
@@ -53,7 +53,7 @@ class DatasetStage:
 
 
 @contextmanager
-def shown(nodes: int, open_delay: str = "0", bandwidth: str = "0") -> Iterator[DatasetStage]:
+def shown(nodes: int, open_delay: str = "0", bandwidth: str = "0") -> Iterator[DatasetCluster]:
     """Show a data set to some agents."""
     with tempfile.TemporaryDirectory() as directory:
         backing = Path(directory, "backing")
@@ -65,4 +65,4 @@ def shown(nodes: int, open_delay: str = "0", bandwidth: str = "0") -> Iterator[D
                 nodes, storage=storage, memory="512 MiB", file_tier="memory", file_settled="0 s"
             ) as cluster,
         ):
-            yield DatasetStage(dataset, storage, cluster)
+            yield DatasetCluster(dataset, storage, cluster)

@@ -65,35 +65,35 @@ def _failures() -> list[Figure]:
 
 
 def _cost(fail: Callable[[LocalCluster], None], copies: int = 1) -> _Cost:
-    with dataset.shown(_AGENTS) as stage, stage.cluster.connect() as job:
-        files = job.files(stage.storage.at, copies=copies)
-        stage.dataset.epoch(files)
-        lost = len(stage.storage.opens(_VICTIM))
+    with dataset.shown(_AGENTS) as setup, setup.cluster.connect() as job:
+        files = job.files(setup.storage.at, copies=copies)
+        setup.dataset.epoch(files)
+        lost = len(setup.storage.opens(_VICTIM))
         wait_for(
             lambda: (
-                sum(node.files.files for node in _nodes(stage.cluster)) == copies * dataset.FILES
+                sum(node.files.files for node in _nodes(setup.cluster)) == copies * dataset.FILES
             ),
             perf_counter() + _SOON,
         )
-        usual = median(stage.dataset.epoch(files) for _ in range(_BEFORE))
-        held = [node.files.bytes for node in _nodes(stage.cluster)]
-        stage.storage.reset()
-        seconds = _failing(stage.dataset, files, lambda: fail(stage.cluster))
+        usual = median(setup.dataset.epoch(files) for _ in range(_BEFORE))
+        held = [node.files.bytes for node in _nodes(setup.cluster)]
+        setup.storage.reset()
+        seconds = _failing(setup.dataset, files, lambda: fail(setup.cluster))
         for _ in range(2):
-            stage.dataset.epoch(files)
-        opens = stage.storage.total().opens
+            setup.dataset.epoch(files)
+        opens = setup.storage.total().opens
     share = dataset.FILES * dataset.SIZE * copies / _AGENTS
     return _Cost(seconds - usual, opens, lost, max(held) / share)
 
 
 def _in_a_row() -> list[float]:
     """Kill five of eight agents, one in each epoch."""
-    with dataset.shown(_MANY) as stage, stage.cluster.connect() as job:
-        files = job.files(stage.storage.at)
-        stage.dataset.epoch(files)
-        usual = median(stage.dataset.epoch(files) for _ in range(_BEFORE))
+    with dataset.shown(_MANY) as setup, setup.cluster.connect() as job:
+        files = job.files(setup.storage.at)
+        setup.dataset.epoch(files)
+        usual = median(setup.dataset.epoch(files) for _ in range(_BEFORE))
         return [
-            _failing(stage.dataset, files, partial(stage.cluster.kill, victim)) - usual
+            _failing(setup.dataset, files, partial(setup.cluster.kill, victim)) - usual
             for victim in range(1, 6)
         ]
 
@@ -109,12 +109,12 @@ def _failing(data: dataset.Dataset, files: Files, fail: Callable[[], None]) -> f
 def _second() -> list[Figure]:
     """Read the data set twice, from a storage that is slow to open files."""
     with (
-        dataset.shown(_AGENTS, open_delay="5 ms", bandwidth="200 MB/s") as stage,
-        stage.cluster.connect() as job,
+        dataset.shown(_AGENTS, open_delay="5 ms", bandwidth="200 MB/s") as setup,
+        setup.cluster.connect() as job,
     ):
-        files = job.files(stage.storage.at)
-        first = stage.dataset.epoch(files)
-        second = min(stage.dataset.epoch(files) for _ in range(3))
+        files = job.files(setup.storage.at)
+        first = setup.dataset.epoch(files)
+        second = min(setup.dataset.epoch(files) for _ in range(3))
     what = f"{dataset.FILES:,} files of 100 KB, 5 ms per open and 200 MB/s, one reader"
     return [
         at_least(f"{what}: second epoch", first / second, 15, "x faster", "the first"),

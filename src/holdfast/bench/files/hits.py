@@ -9,7 +9,7 @@ from ...files import Files
 from ..figures import Figure, at_least
 from ..measure import interleave, median_time
 from ..programs import on_core
-from .readers import DISK, MEMORY, TURN_MS, ReaderStage, spread, together, typical
+from .readers import DISK, MEMORY, TURN_MS, ReaderCluster, spread, together, typical
 
 _LOCAL = {"4 KB": (4_000, 0.6), "100 KB": (100_000, 0.85), "2.5 MB": (2_500_000, 0.95)}
 _MIDDLES = {"100 KB": (100_000, 0.5, 0.6), "2.5 MB": (2_500_000, 0.3, 0.7)}
@@ -25,18 +25,18 @@ def run() -> list[Figure]:
 def _local() -> list[Figure]:
     """Open, ask about, read and close, each size on the file systems of both tiers."""
     figures = []
-    with ReaderStage(nodes=2) as stage:
+    with ReaderCluster(nodes=2) as setup:
         for tier in (DISK, MEMORY):
             paths = {
-                name: [stage.file(tier, 0, size) for _ in range(_FILES)]
+                name: [setup.file(tier, 0, size) for _ in range(_FILES)]
                 for name, (size, _) in _LOCAL.items()
             }
-            stage.warm(tier)
+            setup.warm(tier)
             for name, (_, target) in _LOCAL.items():
                 rates = interleave(
                     {
-                        "direct": partial(typical, stage.reader(0, paths[name])),
-                        "shim": partial(typical, stage.shimmed(tier, 0, paths[name])),
+                        "direct": partial(typical, setup.reader(0, paths[name])),
+                        "shim": partial(typical, setup.shimmed(tier, 0, paths[name])),
                     }
                 )
                 where = f"local hit of {name} through the shim, {tier} tier"
@@ -51,22 +51,22 @@ def _remote() -> list[Figure]:
     figures = []
     # The reader has one core and the owner the other, as client and server of the raw requests
     # have; the reader's agent, which prepares pages while it fetches, may use both.
-    with ReaderStage(nodes=2, loose=[0]) as stage:
+    with ReaderCluster(nodes=2, loose=[0]) as setup:
         paths = {
-            name: [stage.file(MEMORY, 1, size) for size in spread(middle)]
+            name: [setup.file(MEMORY, 1, size) for size in spread(middle)]
             for name, (middle, _, _) in _MIDDLES.items()
         }
-        stage.warm(MEMORY)
-        with stage.cluster.connect(0) as job:
-            files = job.files(stage.roots[MEMORY])
+        setup.warm(MEMORY)
+        with setup.cluster.connect(0) as job:
+            files = job.files(setup.roots[MEMORY])
             for name, (middle, shim, into) in _MIDDLES.items():
                 least, most = middle // 2, middle // 2 + middle
-                server = stage.server(1, most)
+                server = setup.server(1, most)
                 rates = interleave(
                     {
-                        "raw": partial(typical, stage.raw(0, [server], f"{least}-{most}")),
-                        "shim": partial(typical, stage.shimmed(MEMORY, 0, paths[name])),
-                        "out": partial(_into, stage, files, paths[name], most),
+                        "raw": partial(typical, setup.raw(0, [server], f"{least}-{most}")),
+                        "shim": partial(typical, setup.shimmed(MEMORY, 0, paths[name])),
+                        "out": partial(_into, setup, files, paths[name], most),
                     }
                 )
                 where, unit = f"of {name}, 0.5x to 1.5x", "of its rate"
@@ -79,10 +79,10 @@ def _remote() -> list[Figure]:
     return figures
 
 
-def _into(stage: ReaderStage, files: Files, paths: list[Path], most: int) -> float:
+def _into(setup: ReaderCluster, files: Files, paths: list[Path], most: int) -> float:
     """Return how many reads into one buffer a second fit the median one."""
     out, turn = bytearray(most), iter(range(1 << 62))
-    with on_core(stage.cores[0]):
+    with on_core(setup.cores[0]):
         seconds = median_time(
             lambda: files.read(paths[next(turn) * 37 % len(paths)], out=out), TURN_MS
         )
@@ -91,15 +91,15 @@ def _into(stage: ReaderStage, files: Files, paths: list[Path], most: int) -> flo
 
 def _crowd() -> list[Figure]:
     """Let eight readers read what four nodes own."""
-    with ReaderStage(nodes=_AGENTS) as stage:
+    with ReaderCluster(nodes=_AGENTS) as setup:
         paths = [
-            stage.file(MEMORY, node, _CROWDED) for _ in range(_FILES) for node in range(_AGENTS)
+            setup.file(MEMORY, node, _CROWDED) for _ in range(_FILES) for node in range(_AGENTS)
         ]
-        stage.warm(MEMORY)
-        servers = [stage.server(node, _CROWDED) for node in range(_AGENTS)]
-        shimmed = [stage.shimmed(MEMORY, node, paths, _READERS_EACH) for node in range(_AGENTS)]
+        setup.warm(MEMORY)
+        servers = [setup.server(node, _CROWDED) for node in range(_AGENTS)]
+        shimmed = [setup.shimmed(MEMORY, node, paths, _READERS_EACH) for node in range(_AGENTS)]
         raw = [
-            stage.raw(node, servers[:node] + servers[node + 1 :], str(_CROWDED), _READERS_EACH)
+            setup.raw(node, servers[:node] + servers[node + 1 :], str(_CROWDED), _READERS_EACH)
             for node in range(_AGENTS)
         ]
         slowest: list[float] = []

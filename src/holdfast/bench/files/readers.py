@@ -53,7 +53,7 @@ def _tmpfs() -> Iterator[Path]:
             subprocess.run(["umount", directory], check=True)
 
 
-class ReaderStage:
+class ReaderCluster:
     """Agents, and files whose owners are known; each node has one of two cores.
 
     Agents of `loose` nodes may use both: what they do for a reader they do beside it.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ...testing import countfs
-from ..core.stage import ReportPart
+from ..core.setup import ReportPart
 from ..figures import Report
 from . import cold, hops, imports, memory, storm, warm
-from .stage import SMALL, Sizes
+from .setup import SMALL, Sizes
 
 #: Those that need no tree of agents first; the storm, which heats the machine, last.
 _PARTS = (

@@ -9,11 +9,11 @@ from pathlib import Path
 from time import perf_counter
 
 from .. import programs
-from ..core.stage import ReportPart
+from ..core.setup import ReportPart
 from ..figures import at_most
 from ..measure import interleave
-from .stage import MountedCluster, Sizes, drop_caches
-from .stage import mounted as mounts
+from .setup import MountedCluster, Sizes, drop_caches
+from .setup import mounted as mounts
 from .warm import small_files
 
 _AGENTS = 3

@@ -21,10 +21,10 @@ from ...placement.ring import Ring
 from ...placement.trees import Trees
 from ...units import format_size
 from .. import programs
-from ..core.stage import ReportPart
+from ..core.setup import ReportPart
 from ..figures import at_most, shown
-from .stage import MountedCluster, Sizes
-from .stage import mounted as mounts
+from .setup import MountedCluster, Sizes
+from .setup import mounted as mounts
 
 _AGENTS, _DEGREE = 16, 2  # 1, 2, 4 and 8 nodes, and one at depth 4
 DEPTHS = (0, 1, 2, 3, 4)

@@ -9,11 +9,11 @@ import sys
 
 from ...planner.imports import Import
 from .. import programs
-from ..core.stage import ReportPart
+from ..core.setup import ReportPart
 from ..figures import at_most, shown
 from ..measure import interleave
-from .stage import Sizes, drop_caches, importing, interpreter, lacking, timed
-from .stage import mounted as mounts
+from .setup import Sizes, drop_caches, importing, interpreter, lacking, timed
+from .setup import mounted as mounts
 
 _NODES = (64, 256, 1024, 2048, 4096, 8300, 10_000)
 _FROM, _TO = 64, 8300

@@ -11,10 +11,10 @@ from ...client.contacts import Contacts
 from ...client.survey import survey
 from ...job import LocalCluster
 from ...session.tiers import Tiers
-from ..core.stage import ReportPart
+from ..core.setup import ReportPart
 from ..figures import at_most, shown
-from .stage import Sizes, importing, interpreter, lacking, timed
-from .stage import mounted as mounts
+from .setup import Sizes, importing, interpreter, lacking, timed
+from .setup import mounted as mounts
 
 _MOST = 120.0
 

@@ -14,10 +14,10 @@ import msgspec
 
 from ...errors import HoldfastError
 from ...testing.countfs import CountingFS, Counts
-from ..core.stage import ReportPart
+from ..core.setup import ReportPart
 from ..figures import at_most, shown
-from .stage import Sizes, importing, interpreter, lacking
-from .stage import mounted as mounts
+from .setup import Sizes, importing, interpreter, lacking
+from .setup import mounted as mounts
 
 _TIMEOUT = 1800.0
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from ...errors import HoldfastError
 from ...units import format_size
 from .. import programs
-from ..core.stage import ReportPart
+from ..core.setup import ReportPart
 from ..figures import Figure, at_least, at_most
 from ..measure import Samples, interleave
-from .stage import Sizes
-from .stage import mounted as mounts
+from .setup import Sizes
+from .setup import mounted as mounts
 
 #: Which side -> the directory that it sees.
 Tops = dict[str, str]

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ...bench.mount.stage import mounted
+from ...bench.mount.setup import mounted
 from ...bench.mount.storm import Storm, operations, watched
 from ...errors import HoldfastError
 from ...testing.countfs import CountingFS
