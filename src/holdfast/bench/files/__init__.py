@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from ...testing import countfs
 from ..figures import Report
-from . import calls, epochs, hits
+from . import epochs, hits, system_calls
 
 
 def run() -> Report:
     """Measure files; takes about four minutes."""
     if reason := countfs.why_not():
         return Report("files", [], invalid=[f"nothing was measured: {reason}"])
-    return Report("files", [figure for part in (hits, calls, epochs) for figure in part.run()])
+    return Report(
+        "files", [figure for part in (hits, system_calls, epochs) for figure in part.run()]
+    )

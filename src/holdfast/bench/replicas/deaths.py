@@ -14,8 +14,8 @@ from holdfast import mpi
 from holdfast.errors import RanksFailed
 from holdfast.replicas import Replicas, Shares
 
-from .calls import BLOCK, BLOCKS, COPIES, MINE, one_percent, part_of
-from .contestant import Contestant, once, turns
+from .collectives import BLOCK, BLOCKS, COPIES, MINE, one_percent, part_of
+from .timed_rank import TimedCall, once, turns
 
 Results = tuple[MPI.Intracomm, dict[str, float]]
 
@@ -40,7 +40,7 @@ def death(directory: str) -> Results:
     results["restore copies"] = once(store.comm, store.restore_copies)
     lost = part_of(0, COPIES * BLOCKS, store.comm.rank, store.comm.size)
     out = np.ones(lost[0][1] * BLOCK, np.uint8)
-    scatter = {"scatter 64 MiB": Contestant(lambda _: store.load(lost, out=out))}
+    scatter = {"scatter 64 MiB": TimedCall(lambda _: store.load(lost, out=out))}
     results["scatter 64 MiB"] = turns(store.comm, scatter, 5).middle("scatter 64 MiB")
     return store.comm, results
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from mpi4py import MPI
 
-from .calls import BLOCK, MINE, Calls
-from .contestant import Contestant, turns
+from .collectives import BLOCK, MINE, Collectives
+from .timed_rank import TimedCall, turns
 
 _SHARES = {"1 %": MINE // 100 // BLOCK * BLOCK, "all": MINE}
 _ROUNDS = 7
@@ -41,18 +41,18 @@ class RankFiles:
         if self._comm.rank == 0:
             self._shared.unlink()
 
-    def contestants(self) -> Iterator[tuple[str, Contestant]]:
+    def contestants(self) -> Iterator[tuple[str, TimedCall]]:
         """Return the ways to read: each share from each file, warm, and on a disk also cold."""
         for share, size in _SHARES.items():
             for state in ("warm",) if self.kind == "tmpfs" else ("warm", "cold"):
                 prepare = self._warm if state == "warm" else self._chill
                 yield (
                     f"{share}, a file each, {self.kind}, {state}",
-                    Contestant(partial(self._read_own, size), prepare),
+                    TimedCall(partial(self._read_own, size), prepare),
                 )
                 yield (
                     f"{share}, MPI-IO, {self.kind}, {state}",
-                    Contestant(partial(self._read_shared, size), prepare),
+                    TimedCall(partial(self._read_shared, size), prepare),
                 )
 
     def _read_own(self, size: int, _: int) -> None:
@@ -77,11 +77,11 @@ class RankFiles:
 def files(*directories: str) -> dict[str, float]:
     """Return the seconds of loading and of reading the same bytes from files."""
     comm = MPI.COMM_WORLD
-    ours = Calls(comm)
+    ours = Collectives(comm)
     ours.submit(0)
     contestants = {
-        "1 %, Replicas": Contestant(ours.hundredth),
-        "all, Replicas": Contestant(ours.everything),
+        "1 %, Replicas": TimedCall(ours.hundredth),
+        "all, Replicas": TimedCall(ours.everything),
     }
     kinds = [RankFiles(comm, Path(directory)) for directory in directories]
     for kind in kinds:

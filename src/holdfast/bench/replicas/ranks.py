@@ -15,10 +15,10 @@ from mpi4py import MPI
 
 from holdfast import mpi
 
-from .calls import bulk, orders
-from .contestant import pin
+from .collectives import bulk, orders
 from .deaths import bare, death
 from .file_reads import files
+from .timed_rank import pin
 
 _PARTS = {"bulk": bulk, "orders": orders, "files": files}
 _DEADLY = {"death": death, "bare": bare}

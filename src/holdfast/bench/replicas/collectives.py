@@ -10,7 +10,7 @@ from mpi4py import MPI
 from holdfast.replicas import Replicas
 from holdfast.replicas.replicas import RANGE_BYTES
 
-from .contestant import Contestant, turns
+from .timed_rank import TimedCall, turns
 
 MIB = 1 << 20
 BLOCK, MINE, COPIES = 64, 16 * MIB, 4
@@ -31,7 +31,7 @@ def one_percent(comm: MPI.Intracomm, turn: int) -> list[tuple[int, int]]:
     return part_of(turn * 7919 * 64 % (total - count), count, comm.rank, comm.size)
 
 
-class Calls:
+class Collectives:
     """A store, and the calls that are measured in it."""
 
     def __init__(self, comm: MPI.Intracomm, **options: Any) -> None:
@@ -62,7 +62,7 @@ class Calls:
         self._store.load(ranges, out=self._out[: ranges[0][1] * BLOCK])
 
 
-def measured(comm: MPI.Intracomm, stores: dict[str, Calls], rounds: int) -> dict[str, float]:
+def measured(comm: MPI.Intracomm, stores: dict[str, Collectives], rounds: int) -> dict[str, float]:
     """Measure the calls in several stores; return them in units of a memcpy of all copies.
 
     The names of calls end with those of their stores; `memcpy` is in seconds.
@@ -76,11 +76,11 @@ def measured(comm: MPI.Intracomm, stores: dict[str, Calls], rounds: int) -> dict
 
     contestants = {}
     for name, store in stores.items():
-        contestants[f"submit{name}"] = Contestant(store.submit)
-        contestants[f"scatter{name}"] = Contestant(store.scatter)
-        contestants[f"load all{name}"] = Contestant(store.everything)
-        contestants[f"load 1 %{name}"] = Contestant(store.hundredth)
-    samples = turns(comm, contestants | {"memcpy": Contestant(memcpy)}, rounds)
+        contestants[f"submit{name}"] = TimedCall(store.submit)
+        contestants[f"scatter{name}"] = TimedCall(store.scatter)
+        contestants[f"load all{name}"] = TimedCall(store.everything)
+        contestants[f"load 1 %{name}"] = TimedCall(store.hundredth)
+    samples = turns(comm, contestants | {"memcpy": TimedCall(memcpy)}, rounds)
     ratios = {name: samples.ratio(name, "memcpy") for name in contestants}
     return ratios | {"memcpy": samples.middle("memcpy")}
 
@@ -88,14 +88,14 @@ def measured(comm: MPI.Intracomm, stores: dict[str, Calls], rounds: int) -> dict
 def bulk() -> dict[str, float]:
     """Measure the calls as a user gets them."""
     comm = MPI.COMM_WORLD
-    return measured(comm, {"": Calls(comm)}, _ROUNDS)
+    return measured(comm, {"": Collectives(comm)}, _ROUNDS)
 
 
 def orders(range_bytes: str = RANGE_BYTES) -> dict[str, float]:
     """Measure the calls in ranges of a size, permuted and in order."""
     comm = MPI.COMM_WORLD
     stores = {
-        f", {order}": Calls(comm, range_bytes=range_bytes, permute=order == "permuted")
+        f", {order}": Collectives(comm, range_bytes=range_bytes, permute=order == "permuted")
         for order in ("permuted", "in order")
     }
     return measured(comm, stores, _ROUNDS_OF_MANY)

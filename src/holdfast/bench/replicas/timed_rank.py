@@ -19,7 +19,7 @@ from mpi4py import MPI
 from ..measure import Samples, interleave
 
 
-class Contestant(NamedTuple):
+class TimedCall(NamedTuple):
     """`call` is told the number of its turn, and is timed; before that, `prepare` is not."""
 
     call: Callable[[int], Any]
@@ -43,7 +43,7 @@ def once(comm: MPI.Intracomm, call: Callable[[], Any]) -> float:
     return float(ends.sum())
 
 
-def turns(comm: MPI.Intracomm, contestants: dict[str, Contestant], rounds: int) -> Samples:
+def turns(comm: MPI.Intracomm, contestants: dict[str, TimedCall], rounds: int) -> Samples:
     """Let the contestants take turns; the first round is not counted."""
     numbers = dict.fromkeys(contestants, 0)
 
