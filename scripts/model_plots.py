@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from holdfast import plots
 from holdfast.cli.plan.failures_answer import draw as draw_failures
 from holdfast.planner import copies, copies_simulated, imports, imports_simulated, ring, training
-from holdfast.planner.checkpoint import by_clock, optimum
+from holdfast.planner.checkpoint import optimum, simulated_clock
 from holdfast.planner.checkpoint.machine import Machine, needed_bandwidth
 from holdfast.planner.checkpoint.system import System
 from holdfast.planner.jobs import LoggedJob, analyse
@@ -130,7 +130,7 @@ def checkpoint_clock(figure: Figure) -> None:
         assert best is not None
         columns["model"].append(100 * best.efficiency)
         for name, restart in (("drain resumes", False), ("drain restarts", True)):
-            seen = by_clock.simulate(
+            seen = simulated_clock.simulate(
                 system, best.schedule, restart=restart, rng=np.random.default_rng(1), periods=300
             )
             columns[name].append(100 * seen.mean)

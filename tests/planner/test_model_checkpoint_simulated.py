@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from holdfast.planner.checkpoint import by_clock, by_rules, chain, optimum
+from holdfast.planner.checkpoint import chain, optimum, simulated_clock, simulated_periods
 from holdfast.planner.checkpoint.system import Schedule, System
 
 TSUBAME = (2.133e-5 * 0.9375, 2.133e-5 * 0.0625)
@@ -24,7 +24,7 @@ THREE = System((5.0, 20.0, 300.0), (6.0, 25.0, 310.0), (5e-4, 2.5e-4, 5e-5), 700
 )
 def test_by_the_rules_it_is_the_chain(system, schedule, asynchronous, periods) -> None:
     model = chain.evaluate(system, schedule, asynchronous=asynchronous).expected
-    seen = by_rules.simulate(
+    seen = simulated_periods.simulate(
         system, schedule, asynchronous=asynchronous, periods=periods, rng=np.random.default_rng(7)
     )
     assert abs(seen.sigmas(model)) < 3
@@ -41,7 +41,7 @@ def test_by_the_clock_the_model_holds_if_drains_resume(failures, shared, resumes
     system = system.scaled(failures, shared)
     best = optimum.best(system, asynchronous=True)
     seen = [
-        by_clock.simulate(
+        simulated_clock.simulate(
             system, best.schedule, restart=restart, rng=np.random.default_rng(3), periods=400
         )
         for restart in (False, True)

@@ -2,5 +2,5 @@
 
 `system` has the inputs, `two_level` the closed form, `chain` the absorbing chain that defines the
 model for any number of levels, `blocks` the same chain folded up for the optimiser, `optimum` the
-best schedule, `by_rules` and `by_clock` the two simulators.
+best schedule, `simulated_periods` and `simulated_clock` the two simulators.
 """

@@ -9,7 +9,7 @@ import numpy as np
 from rich.table import Table
 
 from ....errors import BadInput
-from ....planner.checkpoint import by_clock, by_rules
+from ....planner.checkpoint import simulated_clock, simulated_periods
 from ....planner.checkpoint.machine import enough_threads, needed_bandwidth, staging
 from ....planner.checkpoint.system import Outcome
 from ..show import table
@@ -111,7 +111,7 @@ def _simulated(question: CheckpointQuestion, chosen: _Chosen) -> _Extra:
         outcome = chosen[mode]
         if outcome is None:
             continue
-        seen = by_rules.simulate(
+        seen = simulated_periods.simulate(
             system, outcome.schedule, asynchronous=flag, periods=question.periods, rng=rng
         )
         numbers[f"{mode}_expected_s"] = _estimate(seen)
@@ -122,7 +122,7 @@ def _simulated(question: CheckpointQuestion, chosen: _Chosen) -> _Extra:
     drained = chosen["async"]
     if drained is not None and system.levels == 2:
         for restart in (False, True):
-            seen = by_clock.simulate(
+            seen = simulated_clock.simulate(
                 system, drained.schedule, restart=restart, rng=rng, runs=10,
                 periods=max(1, question.periods // 10),
             )  # fmt: skip
