@@ -20,9 +20,9 @@ from holdfast.cli.load_generator import Requests
 from holdfast.cli.main import app
 from holdfast.client.fault_points import STAGES
 from holdfast.session import session as sessions
+from holdfast.testing.fault_targets import FaultTargets
 from holdfast.testing.faults import Faults
 from holdfast.testing.injector import FaultOutcome
-from holdfast.testing.victims import Victims
 
 
 def drill(*arguments: str) -> DrillReport:
@@ -41,7 +41,7 @@ def session() -> Iterator[None]:
 def condition(node: int) -> str:
     """How the agent of a node really is."""
     directory = sessions.directory(config.load().config)
-    return Victims(directory, lambda node: None, None).condition(node)
+    return FaultTargets(directory, lambda node: None, None).condition(node)
 
 
 def test_an_agent_is_killed_and_restarted(session: None) -> None:

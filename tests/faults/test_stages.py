@@ -15,9 +15,9 @@ from support.waits import wait_for
 
 import holdfast
 from holdfast import errors
+from holdfast.testing.fault_targets import FaultTargets
 from holdfast.testing.faults import Faults
 from holdfast.testing.injector import inject
-from holdfast.testing.victims import Victims
 
 SMALL, BIG = 1000, 8 << 20
 ACTIONS = ["kill", "stop"]
@@ -68,14 +68,14 @@ def seen(cluster: holdfast.LocalCluster, monkeypatch: pytest.MonkeyPatch) -> Cal
     watched: dict[int, Files] = {}
 
     def look_before(name: str) -> None:
-        method = getattr(Victims, name)
+        method = getattr(FaultTargets, name)
 
-        def looked(self: Victims, node: int) -> None:
+        def looked(self: FaultTargets, node: int) -> None:
             if node in watched:
                 watched[node].look()
             method(self, node)
 
-        monkeypatch.setattr(Victims, name, looked)
+        monkeypatch.setattr(FaultTargets, name, looked)
 
     look_before("restart")
     look_before("resume")

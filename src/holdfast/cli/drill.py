@@ -16,9 +16,9 @@ from ..job import Job
 from ..launch import background
 from ..launch import networks as networking
 from ..session import session as sessions
+from ..testing.fault_targets import FaultTargets
 from ..testing.faults import Faults
 from ..testing.injector import FaultOutcome, Injection
-from ..testing.victims import Victims
 from ..units import format_size, parse_time
 from .load_generator import LoadGenerator, Requests
 from .output import AsJson, Session, Set, configure, print_json
@@ -146,7 +146,7 @@ class _Drill:
         self._config = config
         self._within = parse_time(within)
         self._directory: Path = sessions.directory(config)
-        self._victims = Victims(
+        self._targets = FaultTargets(
             self._directory,
             lambda node: background.missing(config, only=f"node-{node}"),
             networking.of_session(self._directory),
@@ -157,7 +157,7 @@ class _Drill:
         digits = name.strip().removeprefix("node-")
         if not digits.isdecimal():
             raise BadInput(f"{name!r} is not a node; write it like 2 or node-2")
-        condition = self._victims.condition(int(digits))
+        condition = self._targets.condition(int(digits))
         if must_be and condition != must_be:
             raise BadInput(f"node {digits} is {condition}, not {must_be}; nothing was done")
         return int(digits)
@@ -165,10 +165,10 @@ class _Drill:
     def run(self, faults: Faults, as_json: bool) -> None:
         """Do it, and print the report."""
         before = self._look()
-        probing = LoadGenerator(Job(self._directory, self._config), min(2, self._victims.count))
+        probing = LoadGenerator(Job(self._directory, self._config), min(2, self._targets.count))
         with probing:
             time.sleep(_WARM_UP)
-            injection = Injection(faults, self._victims, self._within)
+            injection = Injection(faults, self._targets, self._within)
             outcomes = injection.run().outcomes
             start = time.monotonic()
             agreed, trouble = self._settle(injection, start, copies=False)
@@ -185,7 +185,7 @@ class _Drill:
             moved_bytes=self._since(before, "pulled_bytes"),
             requests=probing.requests,
         )
-        self._victims.close()
+        self._targets.close()
         if as_json:
             print_json(report)
         else:
@@ -198,7 +198,7 @@ class _Drill:
 
     def _settle(self, injection: Injection, start: float, copies: bool) -> tuple[float | None, str]:
         """Wait; return how long it took since `start`, or why it did not happen."""
-        while trouble := self._victims.unsettled(injection.cuts, copies):
+        while trouble := self._targets.unsettled(injection.cuts, copies):
             if time.monotonic() > start + self._within:
                 return None, trouble
             time.sleep(0.01)
@@ -206,8 +206,8 @@ class _Drill:
 
     def _look(self) -> dict[int, dict[str, int]]:
         """Return the counters of all agents that answer, by member."""
-        running = (n for n in range(self._victims.count) if self._victims.condition(n) == "running")
-        seen = (self._victims.look(node) for node in running)
+        running = (n for n in range(self._targets.count) if self._targets.condition(n) == "running")
+        seen = (self._targets.look(node) for node in running)
         return {one.number: one.counters for one in seen if one is not None}
 
     def _since(self, before: dict[int, dict[str, int]], name: str) -> int:

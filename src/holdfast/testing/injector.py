@@ -14,6 +14,7 @@ from ..errors import BadInput, HoldfastError, TryAgain
 from ..launch.networks import Networks
 from ..launch.relay import Relay
 from ..units import parse_time
+from .fault_targets import FaultTargets
 from .faults import (
     Cut,
     Delay,
@@ -30,7 +31,6 @@ from .faults import (
     in_code,
 )
 from .local_agents import LocalAgents
-from .victims import Victims
 
 _LOOK_EVERY = 0.002
 _SETTLE_EVERY = 0.05
@@ -79,8 +79,8 @@ def inject(
 
     `fire_within` is how long to wait for an armed fault to go off.
     """
-    victims = Victims(cluster.directory, cluster.restart, cluster.networks)
-    return Injection(faults, victims, parse_time(fire_within), parse_time(settle_within))
+    targets = FaultTargets(cluster.directory, cluster.restart, cluster.networks)
+    return Injection(faults, targets, parse_time(fire_within), parse_time(settle_within))
 
 
 class Injection:
@@ -92,19 +92,19 @@ class Injection:
     def __init__(
         self,
         faults: Faults,
-        victims: Victims,
+        targets: FaultTargets,
         fire_within: float,
         settle_within: float = 60.0,
     ) -> None:
         self.report = InjectionReport(str(faults))
         self._steps = faults.steps
-        self._victims = victims
+        self._targets = targets
         self._fire_within = fire_within
         self._settle_within = settle_within
         self._armed: dict[int, tuple[Kill | Stop, FaultOutcome]] = {}  # by node
         self._relays: dict[int, Relay] = {}
         #: From, to; an earlier plan may have left some.
-        self.cuts = victims.networks.cuts() if victims.networks else set()
+        self.cuts = targets.networks.cuts() if targets.networks else set()
         self._under_way = threading.Event()
         self._given_up = threading.Event()
         self._error: BaseException | None = None
@@ -121,7 +121,7 @@ class Injection:
         if kind is not None:
             self._given_up.set()
         self._thread.join()
-        self._victims.close()
+        self._targets.close()
         if self._error is not None and kind is None:
             raise self._error
 
@@ -151,30 +151,30 @@ class Injection:
         self.report.outcomes.append(outcome)
         if isinstance(step, Kill | Stop) and step.at:
             action = "kill" if isinstance(step, Kill) else "stop"
-            self._victims.arm(step.node, step.at, action, step.after)
+            self._targets.arm(step.node, step.at, action, step.after)
             outcome.stage = step.at
             self._armed[step.node] = (step, outcome)
             return
         if isinstance(step, Cut | Lose | Delay | Heal):
             self._to_networks(self._networks(), step)
         else:
-            self._to_agents(self._victims, step)
+            self._to_agents(self._targets, step)
         outcome.happened = self._now()
 
     def _to_agents(
-        self, victims: Victims, step: Kill | Stop | Resume | Restart | Wait | Settle
+        self, targets: FaultTargets, step: Kill | Stop | Resume | Restart | Wait | Settle
     ) -> None:
         match step:
             case Kill(node):
-                victims.kill(node)
+                targets.kill(node)
             case Stop(node):
-                victims.stop(node)
+                targets.stop(node)
             case Resume(node):
-                if victims.condition(node) == "stopped":
-                    victims.resume(node)
+                if targets.condition(node) == "stopped":
+                    targets.resume(node)
             case Restart(node):
-                if victims.condition(node) == "dead":
-                    victims.restart(node)
+                if targets.condition(node) == "dead":
+                    targets.restart(node)
             case Wait(seconds):
                 self._sleep(seconds)
             case Settle():
@@ -200,16 +200,16 @@ class Injection:
                     networks.undelay(node, relay)
 
     def _networks(self) -> Networks:
-        if self._victims.networks is None:
+        if self._targets.networks is None:
             raise BadInput(
                 "these agents share one network, which cannot be cut; start them with "
                 "`holdfast up --networks`, or local_cluster(networks=...), as root"
             )
-        return self._victims.networks
+        return self._targets.networks
 
     def _settle(self) -> None:
         end = time.monotonic() + self._settle_within
-        while trouble := self._victims.unsettled(self.cuts):
+        while trouble := self._targets.unsettled(self.cuts):
             if time.monotonic() > end or self._given_up.is_set():
                 raise TryAgain(f"the agents did not settle in {self._settle_within:g} s: {trouble}")
             self._sleep(_SETTLE_EVERY)
@@ -229,13 +229,13 @@ class Injection:
         """Note which armed faults have gone off."""
         for node, (step, outcome) in list(self._armed.items()):
             wanted = "dead" if isinstance(step, Kill) else "stopped"
-            if self._victims.condition(node) == wanted:
+            if self._targets.condition(node) == wanted:
                 outcome.happened = self._now()
                 del self._armed[node]
 
     def _disarm(self, nodes: list[int]) -> None:
         for node in nodes:
-            self._victims.disarm(node, self._armed[node][0].at)
+            self._targets.disarm(node, self._armed[node][0].at)
         self._look()
         for node in nodes:
             self._armed.pop(node, None)

@@ -44,7 +44,7 @@ def _restores(status: RestoreStatus) -> bool:
     return bool(status.missing or status.uncompared_peers or status.partition_wait_left)
 
 
-class Victims:
+class FaultTargets:
     """Agents to kill, stop, resume and restart, and the networks between them, if they have any."""
 
     def __init__(
