@@ -74,7 +74,7 @@ def broadcast(
         Broadcast(paths.root_of(directory), int(config.file_settled * 1e9))
     )
     connection.refresh()
-    watch = _Watch(connection, _tell_all(connection, message))
+    watch = _BroadcastWatch(connection, _tell_all(connection, message))
     shown: Broadcasted | None = None
     while True:
         far = watch.look(time.monotonic())
@@ -100,7 +100,7 @@ def _tell_all(connection: Connection, message: bytes) -> dict[Member, bool]:
     return dict(at_once(tell, list(connection.routing.live)))
 
 
-class _Watch:
+class _BroadcastWatch:
     """How far the nodes are. Each is asked to say so when it is further than we know."""
 
     def __init__(self, connection: Connection, told: dict[Member, bool]) -> None:
