@@ -174,7 +174,7 @@ def _broadcast(report: SessionStatus) -> Group:
     """Two tables: one is too wide for a terminal."""
     asked, passed = Table(title="broadcast: asked of a node"), Table(title="broadcast: passed on")
     columns = {
-        asked: ("hits", "files", "listings", "parts", "joined", "from shared\nfile system"),
+        asked: ("hits", "files", "listings", "parts", "coalesced", "from shared\nfile system"),
         passed: ("from above", "to below", "depth", "per hop", "failures"),
     }
     for table, names in columns.items():
