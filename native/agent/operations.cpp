@@ -65,22 +65,24 @@ Status Operations::may_leave_out(const Placement& placement, const std::string& 
     // Two lists of which either may leave out others have an owner in common only if both are
     // longer than that. Else two contents could be acknowledged, or one that was dropped.
     if (copies <= most)
-        return Status(Code::BadInput, "as " + std::to_string(most) + " owners of '" + key +
-                                          "' may be left out, it needs more than so many copies");
+        return Status(Code::BadInput, "'" + key + "' needs at least " + std::to_string(most + 1) +
+                                          " copies, because its key space lets a writer skip " +
+                                          std::to_string(most) + " owners");
     if (without.empty()) return {};
     if (without.size() > most)
-        return Status(Code::BadInput, "at most " + std::to_string(most) + " owners of '" + key +
-                                          "' may be left out, not " +
+        return Status(Code::BadInput, "a writer may skip at most " + std::to_string(most) +
+                                          " of the owners of '" + key + "', not " +
                                           std::to_string(without.size()));
     // Who is dead here is in no slot any more, so that to leave it out changes nothing.
     for (std::uint64_t member : table->members(key))
         if (std::ranges::find(without, member) != without.end() && !placement_.suspects(member))
-            return Status(Code::StaleView, "an owner of '" + key + "' was left out that this " +
-                                               "agent does not suspect; try again when the views " +
-                                               "agree");
+            return Status(Code::StaleView,
+                          "the writer skipped an owner of '" + key +
+                              "' that this agent considers alive; try again when " +
+                              "the views agree");
     if (placement.owners(key, copies, without).count <= most)
-        return Status(Code::StaleView, "too few owners of '" + key + "' are left besides those " +
-                                           "that were left out; try again when they are back");
+        return Status(Code::StaleView, "too few owners of '" + key + "' remain after skipping " +
+                                           "the failed ones; try again when they are back");
     return {};
 }
 

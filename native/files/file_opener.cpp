@@ -78,7 +78,7 @@ Outcome FileOpener::handle(const Request& request) {
                                 if (look) look();
                                 auto answer = serve();
                                 return answer ? std::move(*answer)
-                                              : not_cached(path, "has just left the cache");
+                                              : not_cached(path, "was just evicted");
                             }};
         if (auto answer = serve()) return std::move(*answer);
     }

@@ -394,7 +394,7 @@ Result<FileCopy> Files::fetch_once(const FileOrder& order, Duration deadline, Yo
         auto again = current(order);
         if (!again.ok()) return again.take_status();
         if (again->attributes.identity() != attributes.identity())
-            return Status(Code::Busy, order.path + " is just changing; try again");
+            return Status(Code::Busy, order.path + " is being modified; try again");
         ++counters_.changed;
         store_.learn(old);
     }

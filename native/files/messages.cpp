@@ -251,7 +251,7 @@ Result<InvalidateMessage> InvalidateMessage::decode(const std::string& meta) {
     if (!reader.whole() || message.path.empty() == message.notice.empty())
         return incomplete("path to invalidate");
     if (message.notice.size() >= Notice::kMost)
-        return Status(Code::BadInput, "a notice of that length is none");
+        return Status(Code::BadInput, "malformed notice: unexpected length");
     if (message.path.empty()) return message;
     if (Status status = check_path(message.path); !status.ok()) return status;
     if (message.path.size() + 2 * kIdentityBytes > kMaxKey)

@@ -50,7 +50,7 @@ Outcome Tree::handle(const Request& request) {
         // again from now on is no reason to send its reader to the shared file system.
         auto serve_copy = [this, path = order->path, copy = *copy, pass](Body&) -> Answer {
             if (auto document = open(copy, pass)) return serve(*document, pass);
-            return Status(Code::NotCached, path + " has just left the cache");
+            return Status(Code::NotCached, path + " was just evicted");
         };
         // Those on the disk are not held up by what is fetched.
         if (copy->object->tier == Tier::Disk) return Blocking{lane::kDisk, std::move(serve_copy)};

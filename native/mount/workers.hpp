@@ -1,5 +1,5 @@
 // The threads that answer the kernel: always one more than are busy, up to a limit, so that what
-// waits for a slow storage holds up nobody else.
+// waits for a slow shared file system holds up nobody else.
 //
 // Thread-safe. It must live until the process ends.
 #pragma once

@@ -237,7 +237,7 @@ void WaitingConnection::conclude(Slot& slot) {
     if (slot.result || now < std::min(silent_by(slot), slot.end)) return;
     withdraw(slot, Status(Code::DeadlineMissed,
                           now < slot.end ? "no sign of life within the deadline"
-                                         : "no answer in the time that it was given",
+                                         : "no answer before the deadline",
                           address_));
 }
 
