@@ -83,13 +83,13 @@ def test_what_takes_no_time_may_be_waited_for_as_well(room: Room) -> None:
 
 def test_what_answers_late_cannot_be_called(room: Room) -> None:
     """It would hold a thread of the agent meanwhile."""
-    with pytest.raises(errors.BadInput, match=r"room\.enter answers late"):
+    with pytest.raises(errors.BadInput, match=r"room\.enter replies later"):
         room.call("enter")
 
 
 def test_a_call_ends_at_its_deadline(room: Room) -> None:
     short, long = room.enter(within=0.2), room.enter(b"patient")
-    with pytest.raises(errors.DeadlineMissed, match="in the time that it was given"):
+    with pytest.raises(errors.DeadlineMissed, match="before the deadline"):
         short.result()
     assert room.count() == (1, 1)  # the service knows
     room.call("open")

@@ -48,7 +48,7 @@ def test_up_connect_status_down(session: str) -> None:
     assert sum(node["counters"]["puts"] for node in status["nodes"]) == 2
     shown = run("status")
     assert "node-1" in shown
-    assert "Every object has as many copies as requested." in shown
+    assert "All objects have the requested number of copies." in shown
     assert "Exposure after a node failure" in shown
     assert "has ended" in run("down")
     assert "`holdfast up` starts one" in run("status", code=3)

@@ -54,14 +54,14 @@ def test_status_claims_nothing_of_what_had_one_copy_on_a_node_that_died(
     with five.connect() as job:
         fill(job, copies=1, size=1000)
     shown = shown_status(five, monkeypatch)
-    assert "Every object has as many copies as requested." in shown
+    assert "All objects have the requested number of copies." in shown
     assert "only copy" not in shown
     five.kill(1)
     wait_for(lambda: inside.view(0).lost())
     wait_for(lambda: inside.settled([0, 2, 3, 4]))
     for again in (True, False):
         shown = shown_status(five, monkeypatch)
-        assert "Every object that is left has as many copies as requested." in shown
+        assert "All remaining objects have the requested number of copies." in shown
         assert "Objects with their only copy on node-1 may be lost." in shown
         if again:
             five.restart(1)  # it has nothing

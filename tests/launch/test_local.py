@@ -96,10 +96,10 @@ def test_an_agent_that_gives_way_says_so_and_the_command_fails() -> None:
         client = AgentClient(sessions.read_key(directory))
         contacts.join(client, [knowing], View([Entry(ahead, 0, State.DEAD)]), 30)
         error = holdfast("up", "--missing", "--nodes", "3", code=5)
-        assert "the agent of node-2 did not start: another agent of node-2 started later" in error
+        assert "the agent of node-2 did not start: a newer agent for node-2 started" in error
         assert "run the command again" in error
         end = time.monotonic() + 60
-        while "another agent of node-2 started later" not in (
+        while "a newer agent for node-2 started" not in (
             log := (directory / "node-2.log").read_text()
         ):
             assert time.monotonic() < end, log

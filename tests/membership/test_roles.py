@@ -25,7 +25,7 @@ def test_the_last_are_spares_and_those_before_them_staging_nodes() -> None:
         (3, 2, "the session has 4 nodes, too few for 3 staging nodes and 2 spares; ask for fewer"),
         (5, 0, "too few for 5 staging nodes and 0 spares"),
         (0, 5, "too few for 0 staging nodes and 5 spares"),
-        (0, 4, "the session has 4 nodes, and all would be spares, which own nothing, so nothing"),
+        (0, 4, "the session has 4 nodes; with 4 spares no node would be left to store"),
     ],
 )
 def test_too_many_are_refused(staging: int, spares: int, message: str) -> None:

@@ -19,10 +19,10 @@ from holdfast.files.mount import control, environment
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("run --mount --on-failure bogus -- true", "--on-failure cannot be used with --mount"),
-        ("run --mount --copies 7 -- true", "--copies cannot be used with --mount"),
-        ("warm --broadcast --copies 99 /tmp", "--copies cannot be used with --broadcast"),
-        ("warm --broadcast --parallel 2 /tmp", "--parallel cannot be used with --broadcast"),
+        ("run --mount --on-failure bogus -- true", "--on-failure cannot be combined with --mount"),
+        ("run --mount --copies 7 -- true", "--copies cannot be combined with --mount"),
+        ("warm --broadcast --copies 99 /tmp", "--copies cannot be combined with --broadcast"),
+        ("warm --broadcast --parallel 2 /tmp", "--parallel cannot be combined with --broadcast"),
         ("status --set deadline=abc", "deadline (from --set deadline): "),
         ("status --session a/b", "session (from --session): "),
     ],

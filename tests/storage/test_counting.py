@@ -178,5 +178,8 @@ def test_agents_can_have_networks_of_their_own_too(backing: Path, show: Show) ->
 
 
 def test_a_storage_for_fewer_nodes_is_refused(show: Show) -> None:
-    with pytest.raises(errors.BadInput, match="mounts for 2 nodes, but 3 are to start"):
+    with pytest.raises(
+        errors.BadInput,
+        match="CountingFS was created for 2 nodes, but 3 are starting; pass nodes=3",
+    ):
         holdfast.local_cluster(nodes=3, storage=show(nodes=2))

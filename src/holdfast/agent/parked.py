@@ -116,7 +116,7 @@ class ParkedCalls:
             if (entry := self.take_out(number)) is None:
                 continue
             parked, core = entry
-            core.fail(number, DeadlineMissed.__name__, "no answer in the time that it was given")
+            core.fail(number, DeadlineMissed.__name__, "no answer before the deadline")
             parked.give_up()
 
 

@@ -81,7 +81,7 @@ class Services:
             if isinstance(answer, bytes):
                 self._core.answer(number, answer)
             elif within is None:
-                raise BadInput(f"{what} answers late: wait for it, instead of calling it")
+                raise BadInput(f"{what} replies later: use a waiting call")
             else:
                 self._parked.add(self._core, number, answer, time.monotonic() + within)
         except HoldfastError as error:

@@ -31,11 +31,13 @@ Node = Annotated[str, typer.Argument(help="A node, e.g. 2 or node-2.")]
 At = Annotated[
     str,
     typer.Option(
-        help="Stage at which to strike: put, chain, get, pull, ... (default: immediately)."
+        help="Stage at which to trigger: put, chain, get, pull, ... (default: immediately)."
     ),
 ]
-After = Annotated[int, typer.Option(help="Strike at the Nth pass of the stage, counted from 1.")]
-Within = Annotated[str, typer.Option(help="How long to wait for the fault to strike.")]
+After = Annotated[
+    int, typer.Option(help="Trigger on the Nth time the stage is reached (1 = first).")
+]
+Within = Annotated[str, typer.Option(help="How long to wait for the fault to trigger.")]
 
 #: The client has made some requests before anything breaks, so that it has something to lose.
 _WARM_UP = 0.3

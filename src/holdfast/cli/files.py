@@ -96,8 +96,8 @@ def _broadcast(config: Config, directory: str, as_json: bool) -> None:
         )
     if done.stalled:
         print(
-            f"No progress for a minute on {', '.join(done.stalled)}; does the shared file "
-            "system answer there? They continue in the background."
+            f"No progress on {', '.join(done.stalled)} for a minute; the shared file system may "
+            "be hanging there. The copy continues in the background."
         )
     if done.missed:
         print(f"Could not reach {', '.join(done.missed)}; programs there fetch files on demand.")

@@ -31,7 +31,9 @@ def refuse_with(flag: str, **others: object) -> None:
     """Refuse flags that were given and mean nothing beside another one."""
     for name, value in others.items():
         if value is not None:
-            raise BadInput(f"--{name.replace('_', '-')} cannot be used with {flag}; leave it out")
+            raise BadInput(
+                f"--{name.replace('_', '-')} cannot be combined with {flag}; leave it out"
+            )
 
 
 def print_json(value: Any) -> None:

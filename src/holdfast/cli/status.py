@@ -137,8 +137,8 @@ def _roles(report: SessionStatus) -> list[str]:
 def _copies(report: SessionStatus) -> list[str]:
     spares = {node.node for node in report.nodes if node.role == SPARE}
     gone = [node for node in dict.fromkeys(report.lost) if node not in spares]
-    which = "Every object that is left" if gone else "Every object"
-    line = f"{which} has as many copies as requested."
+    which = "All remaining objects" if gone else "All objects"
+    line = f"{which} have the requested number of copies."
     if report.under_replicated:
         missing = format_size(report.missing_bytes)
         below = plural(report.under_replicated, "object has", "objects have")
@@ -165,7 +165,8 @@ def _conflicts(report: SessionStatus) -> Text:
     keys = plural(report.conflicts, "key was", "keys were")
     more = ", ..." if report.conflicts > len(report.set_aside) else ""
     return Text(
-        f"{keys} written differently on two sides of a cut; the other bytes are kept as "
+        f"{keys} written with different contents on both sides of a network partition; "
+        f"the other bytes are kept as "
         f"{', '.join(report.set_aside)}{more}."
     )
 

@@ -41,7 +41,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     cause: str = ""
     seconds: float = 0.0  # that it took
     deadline: float = 0.0  # of the request, in seconds
-    count: int = 0  # of members, of copies, or of events of its kind that were left out before it
+    count: int = 0  # of members, of copies, or of earlier events of its kind that were omitted
 
     @property
     def names(self) -> set[str]:
@@ -91,7 +91,7 @@ def sentence(event: Event) -> str:
     if event.cause:
         text += f": {event.cause}"
     if event.count and event.kind in ("waited", "refused", "damaged"):
-        text += f" ({event.count} more before it were left out)"
+        text += f" ({event.count} earlier ones omitted)"
     return text
 
 

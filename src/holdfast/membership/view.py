@@ -81,8 +81,8 @@ def assign_roles(nodes: Sequence[str], staging: int, spares: int) -> dict[str, s
         )
     if spares == count:
         raise BadInput(
-            f"{there}, and all would be spares, which own nothing, so nothing could be stored; "
-            "ask for fewer spares, or start more nodes"
+            f"{there}; with {plural(spares, 'spare', 'spares')} no node would be left to store "
+            "objects; ask for fewer spares, or start more nodes"
         )
     first_spare = count - spares
     first_staging = first_spare - staging
@@ -95,7 +95,7 @@ def assign_roles(nodes: Sequence[str], staging: int, spares: int) -> dict[str, s
 def gives_way_to(later: Member) -> str:
     """Say why an agent ends of whose node another one is known."""
     clock = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(later.started / 1e9))
-    return f"another agent of {later.node} started later, at {clock} by its clock"
+    return f"a newer agent for {later.node} started at {clock} (by its clock)"
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -323,9 +323,9 @@ class Agent(SimulatedMember):
         if copies <= most:
             raise BadInput("lists that leave out owners would have none in common")
         if len(without) > most:
-            raise BadInput("so many owners may not be left out")
+            raise BadInput("too many owners were skipped")
         if without and not self._suspects.issuperset(self.store.owning(key).intersection(without)):
-            raise StaleView("an owner was left out that is not suspected here")
+            raise StaleView("the writer skipped an owner that is considered alive here")
         if without and len(self.store.owners(key, copies, without)) <= most:
             raise StaleView("too few owners are left")
 

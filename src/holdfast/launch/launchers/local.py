@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ...config import Config
 from ...errors import BadInput
 from ...session.node import Orders
+from ...units import plural
 from ..networks import Networks
 from ..starter import AGENT, Started, Starter
 from .base import Alone, Environment, Found
@@ -47,8 +48,8 @@ class Local(Alone):
             raise BadInput(f"cannot start {count!r} nodes; one host can run 1 to {MOST}")
         if storage is not None and storage.nodes < (count or DEFAULT):
             raise BadInput(
-                f"the storage has mounts for {storage.nodes} nodes, but "
-                f"{count or DEFAULT} are to start; create it for as many"
+                f"CountingFS was created for {plural(storage.nodes, 'node', 'nodes')}, but "
+                f"{count or DEFAULT} are starting; pass nodes={count or DEFAULT}"
             )
         self._count = count
         self.networks = networks  # one for each node, instead of the host's
