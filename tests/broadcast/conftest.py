@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from asking_trees import NODES, SETTINGS, Programs
+from support.served import served  # noqa: F401 - a fixture
 
 import holdfast
 from holdfast.testing.countfs import CountingFS
@@ -23,11 +24,6 @@ def data() -> dict[str, bytes]:
 @pytest.fixture
 def nodes() -> int:
     return NODES
-
-
-@pytest.fixture
-def served(storage: CountingFS) -> CountingFS:
-    return storage
 
 
 @pytest.fixture

@@ -5,22 +5,16 @@ from __future__ import annotations
 import errno
 import json
 import os
-import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from asking_trees import FILE, NODES, SETTINGS, Programs, node_view, storm
-from support.commands import HOLDFAST, run_in
+from support.commands import command
 from support.counters import nodes_of
 from support.waits import wait_for
 
 import holdfast
 from holdfast.testing.countfs import HOST, CountingFS
-
-
-def command(cluster: holdfast.LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `holdfast` on the session of a local cluster."""
-    return run_in(cluster.directory, HOLDFAST, *arguments, HOLDFAST_FILE_SETTLED="0 s")
 
 
 def test_warm_brings_everything_to_every_node_and_reads_it_once(

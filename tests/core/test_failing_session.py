@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.commands import HOLDFAST
+from support.commands import HOLDFAST, run_at
 
 from holdfast.session import session as sessions
 from holdfast.testing import countfs
@@ -38,26 +38,20 @@ def run_dir(storage: CountingFS) -> Iterator[Path]:
     subprocess.run([HOLDFAST, "down", "--set", f"run_dir={place}"], capture_output=True, timeout=60)
 
 
-def run(run_dir: Path, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    whole = [HOLDFAST, command, "--set", f"run_dir={run_dir}", *arguments]
-    return subprocess.run(whole, capture_output=True, text=True, timeout=60)
-
-
 def test_a_session_that_cannot_be_read_is_named_and_there_when_it_can(
     storage: CountingFS, run_dir: Path, tmp_path: Path
 ) -> None:
     small = ("--memory", "64 MiB", "--disk", "64 MiB")
-    assert run(run_dir, "up", "--nodes", "2", *small).returncode == 0
+    run_at(run_dir, "up", "--nodes", "2", *small)
     agents = sessions.agents(run_dir / "local")
     assert len(agents) == 2
     said = f"holdfast: {run_dir}/local/session.json: {os.strerror(errno.EIO)}\n"
     for operation in ("open", "read", "stat"):
         storage.fail("", operation, errno.EIO)
         for command in (["status"], ["run", "--root", str(tmp_path), "--", "true"]):
-            done = run(run_dir, *command)
-            assert (done.returncode, done.stderr) == (1, said), operation
+            assert run_at(run_dir, *command, code=1) == said, operation
         assert all(agent.process.running for agent in agents)
         storage.heal()
-        assert run(run_dir, "status").returncode == 0
-    assert run(run_dir, "down").returncode == 0
+        run_at(run_dir, "status")
+    run_at(run_dir, "down")
     assert os.listdir(run_dir) == []

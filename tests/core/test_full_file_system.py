@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import commands
-from support.commands import HOLDFAST
+from support.commands import HOLDFAST, run_at
 
 import holdfast
 from holdfast.errors import Full
@@ -36,10 +35,6 @@ def place() -> Iterator[Path]:
             subprocess.run(["umount", "--lazy", made], check=True)
 
 
-def run(place: Path, command: str, *arguments: str, code: int = 0) -> str:
-    return commands.run(command, "--set", f"run_dir={place}/run", *arguments, code=code)
-
-
 def fill(place: Path) -> None:
     """Take all that is free."""
     free = os.statvfs(place)
@@ -50,14 +45,14 @@ def fill(place: Path) -> None:
 
 def test_a_session_without_room_for_its_tables_is_refused(place: Path) -> None:
     (place / "filler").write_bytes(bytes(50 << 20))
-    told = run(place, "up", "--nodes", "2", code=1)
+    told = run_at(place / "run", "up", "--nodes", "2", code=1)
     assert "attribute table" in told
     assert "21 MB" in told
     assert "run_dir" in told
     assert "Traceback" not in told
     assert not os.path.exists(place / "run" / "local")
     fill(place)
-    told = run(place, "up", "--nodes", "1", code=1)
+    told = run_at(place / "run", "up", "--nodes", "1", code=1)
     assert "No space left" in told
     assert "run_dir" in told
 
@@ -70,7 +65,7 @@ def test_a_file_system_that_fills_up_ends_no_agent_and_no_program(
     for number in range(FILES):
         (data / f"{number:03}").write_bytes(b"%d." % number + bytes(4000))
     settings = ["--set", f"disk_dir={place}", "--set", "file_settled=0 s", "--disk", "10 GB"]
-    run(place, "up", "--nodes", "2", *settings)
+    run_at(place / "run", "up", "--nodes", "2", *settings)
     directory = place / "run" / "local"
     agents = sessions.agents(directory)
     with holdfast.connect(run_dir=f"{place}/run") as job:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.commands import HOLDFAST, run, run_in
+from support.commands import HOLDFAST, run_at, run_in
 from support.requirements import needs_storage
 
 SETTINGS = ("--memory", "64 MiB", "--disk", "64 MiB")
@@ -57,8 +57,7 @@ class ReadOnly:
         self.at, self.run = top / "at", top / "run"
 
     def holdfast(self, command: str, *arguments: str, code: int = 0) -> str:
-        own = ("--set", f"run_dir={self.run}", "--set", "file_settled=0 s")
-        return run(command, *own, *arguments, code=code)
+        return run_at(self.run, command, "--set", "file_settled=0 s", *arguments, code=code)
 
 
 @pytest.fixture

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support import commands
-from support.commands import HOLDFAST
+from support.commands import HOLDFAST, run_at
 
 import holdfast
 from holdfast.errors import HoldfastError
@@ -21,10 +20,6 @@ from holdfast.session import session as sessions
 
 KEY = bytes(range(32))
 LONG_AGO = 1_000_000_000
-
-
-def run(run_dir: Path, command: str, *arguments: str, code: int = 0) -> str:
-    return commands.run(command, "--set", f"run_dir={run_dir}", *arguments, code=code)
 
 
 @pytest.fixture
@@ -51,7 +46,7 @@ def test_two_sessions_of_one_name_keep_what_they_have(run_dirs: list[Path]) -> N
                 assert job.objects.get(key) == data(run_dir, key)
 
     for run_dir in run_dirs:
-        run(run_dir, "up", *small)
+        run_at(run_dir, "up", *small)
         with holdfast.connect(run_dir=str(run_dir)) as job:
             for key in keys:
                 tier = key.partition("/")[0]
@@ -59,7 +54,7 @@ def test_two_sessions_of_one_name_keep_what_they_have(run_dirs: list[Path]) -> N
     for run_dir in run_dirs:
         check(run_dir)
     first, second = run_dirs
-    run(first, "down")
+    run_at(first, "down")
     check(second)
     [agent, _] = sessions.agents(second / "local")
     agent.tiers.remove()  # whoever thinks that it may
@@ -70,13 +65,13 @@ def test_what_killed_agents_left_is_removed_by_the_next_start_or_the_end(
     run_dirs: list[Path],
 ) -> None:
     run_dir, _ = run_dirs
-    run(run_dir, "up", "--nodes", "1")
+    run_at(run_dir, "up", "--nodes", "1")
     for command in (["up", "--nodes", "1"], ["down"]):
         [agent] = sessions.agents(run_dir / "local")
         os.kill(agent.process.pid, signal.SIGKILL)
         assert processes.wait([agent.process], 10)
         assert there(agent.tiers) == [True, True]
-        run(run_dir, *command)
+        run_at(run_dir, *command)
         assert there(agent.tiers) == [False, False]
 
 

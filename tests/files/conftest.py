@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+from support.served import served  # noqa: F401 - a fixture
 
 from holdfast.testing.countfs import CountingFS
 
@@ -21,8 +22,3 @@ def data() -> dict[str, bytes]:
 def root(storage: CountingFS) -> Path:
     """Where programs see the files."""
     return storage.at
-
-
-@pytest.fixture
-def served(storage: CountingFS) -> CountingFS:
-    return storage

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 from epochs import epoch
-from support.commands import HOLDFAST, run_in
+from support.commands import command
 
 import holdfast
 from holdfast.files.warm import Warmed
 from holdfast.testing.countfs import HOST, CountingFS
-
-
-def command(cluster: holdfast.LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `holdfast` on the session of a local cluster."""
-    settings = {"HOLDFAST_FILE_SETTLED": "0 s", "HOLDFAST_FILE_TIER": "memory"}
-    return run_in(cluster.directory, HOLDFAST, *arguments, **settings)
 
 
 def test_warm_fills_all_owners_and_sends_nothing_here(

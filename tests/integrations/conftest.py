@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.served import served  # noqa: F401 - a fixture
 from support.settings import SETTINGS
 
 import holdfast
-from holdfast.testing.countfs import CountingFS
 
 #: Only a death makes an owner fail, not a busy machine.
 PATIENT = {"file_deadline": "10 s", "deadline": "10 s"}
@@ -17,11 +17,6 @@ PATIENT = {"file_deadline": "10 s", "deadline": "10 s"}
 @pytest.fixture
 def nodes() -> int:
     return 3
-
-
-@pytest.fixture
-def served(storage: CountingFS) -> CountingFS:
-    return storage
 
 
 @pytest.fixture

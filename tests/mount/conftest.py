@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from mounted import View, bare, fill
+from support.served import served  # noqa: F401 - a fixture
 from support.settings import SETTINGS
 
 import holdfast
@@ -32,11 +33,6 @@ def view(root: Path, tmp_path: Path) -> Iterator[View]:
 @pytest.fixture
 def nodes() -> int:
     return 2
-
-
-@pytest.fixture
-def served(storage: CountingFS) -> CountingFS:
-    return storage
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from preloaded import Shell
+from support.served import served  # noqa: F401 - a fixture
 
 import holdfast
 from holdfast.testing.countfs import CountingFS
@@ -15,11 +16,6 @@ from holdfast.testing.countfs import CountingFS
 def nodes() -> int:
     """Half of the files come from the other node."""
     return 2
-
-
-@pytest.fixture
-def served(storage: CountingFS) -> CountingFS:
-    return storage
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Fixtures: a storage that counts what is asked of it, files on it, and agents.
 
 Folders and files have fixtures of the same names for what is different there: `data`, `nodes`,
-`settings`, and `served` where the agents stand in front of the storage.
+`settings`, and `served` where the agents stand in front of the storage (served.py).
 """
 
 from __future__ import annotations

@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.settings import SETTINGS
 from support.waits import WITHIN
+
+import holdfast
 
 HOLDFAST = str(Path(sys.executable).with_name("holdfast"))
 
@@ -38,6 +41,11 @@ def run(*arguments: object, code: int = 0, within: float = WITHIN) -> str:
     return execute(HOLDFAST, *arguments, code=code, within=within)
 
 
+def run_at(run_dir: Path, command: str, *arguments: object, code: int = 0) -> str:
+    """Run a command of `holdfast` like that, with a directory of sessions."""
+    return run(command, "--set", f"run_dir={run_dir}", *arguments, code=code)
+
+
 def run_in(
     session: Path,
     *command: object,
@@ -54,6 +62,12 @@ def run_in(
         text=True,
         timeout=within,
     )
+
+
+def command(cluster: holdfast.LocalCluster, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of `holdfast` on a local cluster, and keep files as its agents do."""
+    kept = {f"HOLDFAST_{name.upper()}": SETTINGS[name] for name in ("file_settled", "file_tier")}
+    return run_in(cluster.directory, HOLDFAST, *arguments, **kept)
 
 
 def leading_to(session: Path) -> dict[str, str]:
