@@ -87,7 +87,7 @@ def bench(
         ),
     ] = None,
     small: Annotated[
-        bool, typer.Option("--small", help="With `mount`: a short run, to see that it works.")
+        bool, typer.Option("--small", help="With `mount`: a quick run to check that it works.")
     ] = False,
 ) -> None:
     """Measure this machine: ratios against what the machine or a peer can do."""
