@@ -118,6 +118,13 @@ def test_crash_behind_a_shell(again):
         subprocess.run(["sh", "-c", "sh -c 'kill -BUS $$'; exit $?"])
         raise TimeoutError
 
+def test_crash_that_nobody_waits_for(again):
+    if not again:
+        code = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+        child = subprocess.Popen([sys.executable, "-c", code])
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie
+        raise TimeoutError
+
 def test_crash_of_the_process(again):
     if not again:
         os.kill(os.getpid(), signal.SIGSEGV)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.children import children
 
 from holdfast.session import mounts
 
@@ -20,7 +21,7 @@ def _nothing_is_left() -> Iterator[None]:
     left = _mounts()
     _unmount(left)
     assert not left, f"a test left mounts at {left}"
-    assert not _children(), "a test left processes"
+    assert not list(children()), "a test left processes"
     for place in (os.environ["HOLDFAST_MEMORY_DIR"], os.environ["TMPDIR"]):
         names = [name for name in os.listdir(place) if name.startswith("holdfast")]
         assert not names, f"a test left {names} in {place}"
@@ -41,18 +42,6 @@ def _unmount(left: list[Path]) -> None:
     for point in reversed(left):  # the last lies on top
         with contextlib.suppress(OSError):
             mounts.unmount(point)
-
-
-def _children() -> list[str]:
-    children = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            text = stat.read_text()
-        except OSError:
-            continue
-        if int(text.rpartition(")")[2].split()[1]) == os.getpid():
-            children.append(text)
-    return children
 
 
 def _descriptors() -> set[str]:

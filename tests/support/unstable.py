@@ -8,6 +8,7 @@ not forgiven.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from types import CodeType
 from typing import Any
 
 import pytest
+from support.children import children
 
 from holdfast.testing.countfs import Opens
 
@@ -69,10 +71,22 @@ class Evidence:
 _evidence = Evidence()
 
 
+def _is_crash(code: int) -> bool:
+    """Tell what the return code of a process says, negative for a signal, or that of its shell."""
+    return -code in CRASHES or code - 128 in CRASHES
+
+
 def _note_return_code(process: subprocess.Popen[Any], code: int | None) -> None:
     process.__dict__["returncode"] = code
-    if code is not None and (-code in CRASHES or code - 128 in CRASHES):
+    if code is not None and _is_crash(code):
         _evidence.crashed.append(f"{process.args} ended with {code}")
+
+
+def _note_the_dead() -> None:
+    """Note crashes that nobody has waited for, as of agents of a cluster of a fixture."""
+    for child in children():
+        if child.ended and _is_crash(code := os.waitstatus_to_exitcode(child.status)):
+            _evidence.crashed.append(f"{child.name} (process {child.pid}) ended with {code}")
 
 
 # A property instead of the attribute, since only so every crash of a child is seen.
@@ -136,6 +150,7 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Iterator[None]:
     outcome: Any = yield
     report = outcome.get_result()
     if report.failed and call.excinfo is not None:
+        _note_the_dead()
         text = "\n".join([report.longreprtext, *(content for _, content in report.sections)])
         report.why_not = why_not(report.when, call.excinfo, text, _evidence)
 
