@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import socket
@@ -13,10 +12,8 @@ from pathlib import Path
 import hypothesis
 import mpi4py
 import pytest
+from support import stories
 from support.requirements import needs_storage
-
-import holdfast
-from holdfast.client.events import line
 
 # Programs under mpiexec start MPI; pytest itself only uses what needs none.
 mpi4py.rc.initialize = False
@@ -68,37 +65,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let the report of a test that fails tell what the agents of its local clusters remember."""
+    """Let the report of a test that fails tell what the agents of its sessions remember."""
     report = yield
     if report.when == "call" and report.failed and call.excinfo is not None:
-        for cluster in _clusters(item, call.excinfo):
-            with contextlib.suppress(holdfast.HoldfastError):
-                lines = "\n".join(map(line, cluster.story()))
-                report.sections.append(("story", lines or "the agents told nothing"))
-            report.sections.append(("warnings, beside the story", _warnings(cluster)))
+        report.sections.extend(stories.sections(item, call.excinfo))
     return report
-
-
-def _warnings(cluster: holdfast.LocalCluster) -> str:
-    """Return what the agents of a cluster have warned of in their logs."""
-    logs = sorted(cluster.directory.glob("*.log"))
-    each = ((log.stem, log.read_text(errors="replace").splitlines()) for log in logs)
-    return "\n".join(f"{node}  {one}" for node, lines in each for one in lines if "warning" in one)
-
-
-def _clusters(
-    item: pytest.Item, failure: pytest.ExceptionInfo[BaseException]
-) -> list[holdfast.LocalCluster]:
-    """Return the clusters of fixtures, which still stand, and those that the test itself made.
-
-    Also those that other objects hold, such as a shell in which programs run.
-    """
-    found = [*getattr(item, "funcargs", {}).values()]
-    for entry in failure.traceback:
-        found += entry.locals.values()
-    found += [held for one in found for held in getattr(one, "__dict__", {}).values()]
-    clusters = (one for one in found if isinstance(one, holdfast.LocalCluster))
-    return list({id(one): one for one in clusters}.values())
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -258,6 +258,41 @@ def test_a_test_that_fails_prints_the_story_of_its_clusters(
     result.stdout.fnmatch_lines(["*node-0  view of 1 node: node-0", "*node-3  *"])
 
 
+def test_a_test_that_fails_prints_the_story_of_a_session_of_commands(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tests = Path(__file__).parents[1]
+    monkeypatch.setenv("PYTHONPATH", str(tests))
+    pytester.makeconftest((tests / "conftest.py").read_text())
+    pytester.makepyfile("""
+        import os
+        import signal
+
+        import pytest
+        from support.commands import run
+
+        from holdfast import config
+        from holdfast.session import session as sessions
+
+        @pytest.fixture
+        def session():
+            run("up", "--nodes", "2", "--set", "memory=16 MiB", "--set", "disk=16 MiB")
+            first, last = sessions.agents(sessions.directory(config.load().config))
+            os.kill(last.process.pid, signal.SIGSTOP)
+            yield
+            os.kill(last.process.pid, signal.SIGCONT)
+            run("down")
+
+        def test_of_a_session(session) -> None:
+            assert session
+    """)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        ["*- story of /*/local -*", "*node-0  view of 2 nodes: *", "node-1 told nothing"]
+    )
+
+
 # ---- waiting
 
 
