@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.cores import core_in
+from support.waits import wait_for
 
 from holdfast import _core, errors
 
@@ -48,12 +48,15 @@ class Node:
     def cache(self, name: bytes) -> bytes:
         """Read a file, and wait until it is kept."""
         hits = self.core.file_counters().hits
-        end = time.monotonic() + 20
-        while True:
+        data = b""
+
+        def hit() -> bool:
+            nonlocal data
             data = self.read(name)
-            if self.core.file_counters().hits > hits:
-                return data
-            assert time.monotonic() < end
+            return self.core.file_counters().hits > hits
+
+        wait_for(hit, "it was never kept")
+        return data
 
 
 @pytest.fixture

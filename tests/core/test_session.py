@@ -9,12 +9,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.commands import HOLDFAST, run
+from support.waits import wait_for
 
 import holdfast
 from holdfast import config
@@ -179,8 +179,9 @@ def test_agents_end_when_the_program_that_started_them_is_killed() -> None:
     program.kill()
     program.wait()
     program.stdout.close()
-    end = time.monotonic() + 10
-    while any(processes.start_time(int(pid)) for pid in pids) or os.path.exists(place):
-        assert time.monotonic() < end, "agents or their directory outlive the program"
-        time.sleep(0.01)
+    wait_for(
+        lambda: not any(processes.start_time(int(pid)) for pid in pids),
+        "agents outlive the program",
+    )
+    wait_for(lambda: not os.path.exists(place), "their directory outlives the program")
     assert not any(os.path.exists(agent.tiers.memory_dir) for agent in agents)

@@ -9,12 +9,12 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from support.waits import wait_for
 
 import holdfast
 from holdfast import _core, errors
@@ -28,10 +28,7 @@ def tcp(cluster: holdfast.LocalCluster, node: int = 0) -> tuple[str, int]:
 
 def wait_for_log(cluster: holdfast.LocalCluster, text: str) -> None:
     """Wait until node 0 has said so; it may answer its peer before it writes its log."""
-    end = time.monotonic() + 10
-    while text not in cluster.nodes[0].log.read_text():
-        assert time.monotonic() < end, f"the log never says {text!r}"
-        time.sleep(0.005)
+    wait_for(lambda: text in cluster.nodes[0].log.read_text(), f"the log never says {text!r}")
 
 
 def test_a_wrong_job_key_is_refused(cluster: holdfast.LocalCluster, job: holdfast.Job) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from support.requirements import needs_networks
+from support.waits import wait_for
 
 from holdfast import errors
 from holdfast.launch import bridges, networks
@@ -248,16 +249,9 @@ def test_networks_in_which_somebody_lives_are_not_stale() -> None:
         assert in_kernel(name)
     finally:
         os.kill(int(pid), 9)
-    wait_until_empty(name)
+    wait_for(lambda: not bridges.inhabited(name))
     bridges.remove_stale()
     assert in_kernel(name) == []
-
-
-def wait_until_empty(name: str) -> None:
-    end = time.monotonic() + 10
-    while bridges.inhabited(name):
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 @needs_networks

@@ -11,9 +11,10 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from support.waits import wait_for
 
 PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
 NEEDED = ("ssh", "ssh-keygen", "sshd")
@@ -105,10 +106,8 @@ def _run(*command: str) -> None:
 
 
 def _wait_for(port: int, log: Path) -> None:
-    end = time.monotonic() + 20
-    while True:
-        with contextlib.suppress(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", port)).close()
-            return
-        assert time.monotonic() < end, log.read_text()
-        time.sleep(0.02)
+    def listens() -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
+
+    wait_for(listens, log.read_text)

@@ -16,6 +16,7 @@ import pytest
 from msgspec.structs import replace
 from programs import SIZES, holdfast, limit_an_agent
 from support.commands import HOLDFAST
+from support.waits import wait_for
 
 from holdfast import config, connect
 from holdfast._core import AgentClient
@@ -62,10 +63,8 @@ def test_a_killed_agent_comes_back_as_a_new_member(session: None) -> None:
     new = agent("node-1")
     assert new.member.number != old.member.number
     assert new.member.started > old.member.started
-    end = time.monotonic() + 30
-    while not new.tiers.in_memory():  # the others bring back what the old one held
-        assert time.monotonic() < end, "the copy did not come back"
-        time.sleep(0.02)
+    # The others bring back what the old one held.
+    wait_for(new.tiers.in_memory, "the copy did not come back")
     assert json.loads(holdfast("status", "--json"))["lost"] == ["node-1"]
     with connect() as job:
         assert job.objects.get("key") == b"x" * 100_000
@@ -98,12 +97,8 @@ def test_an_agent_that_gives_way_says_so_and_the_command_fails() -> None:
         error = holdfast("up", "--missing", "--nodes", "3", code=5)
         assert "the agent of node-2 did not start: a newer agent for node-2 started" in error
         assert "run the command again" in error
-        end = time.monotonic() + 60
-        while "a newer agent for node-2 started" not in (
-            log := (directory / "node-2.log").read_text()
-        ):
-            assert time.monotonic() < end, log
-            time.sleep(0.02)
+        log = directory / "node-2.log"
+        wait_for(lambda: "a newer agent for node-2 started" in log.read_text(), log.read_text)
     finally:
         subprocess.run([HOLDFAST, "down"], capture_output=True, timeout=60)
 
@@ -157,18 +152,16 @@ def test_a_start_that_was_cut_off_leaves_nothing_after_down() -> None:
     starting = subprocess.Popen(
         [HOLDFAST, "up", "--nodes", "8"], env=os.environ | SIZES, stdout=subprocess.DEVNULL
     )
-    end = time.monotonic() + 30
-    while not sessions.agents(directory):
-        assert time.monotonic() < end
-        time.sleep(0.002)
+    wait_for(lambda: sessions.agents(directory), "no agent started")
     starting.kill()
     starting.wait()
+
+    def nothing_is_left() -> bool:
+        down = subprocess.run([HOLDFAST, "down"], capture_output=True, check=False)
+        return down.returncode == 3 and not _left()
+
     # Its agents end by themselves if they see in time that nobody waits for them.
-    down = [HOLDFAST, "down"]
-    while (left := _left()) or subprocess.run(down, capture_output=True).returncode != 3:
-        assert time.monotonic() < end, left
-        subprocess.run(down, capture_output=True, check=False)
-        time.sleep(0.01)
+    wait_for(nothing_is_left, lambda: f"{_left()} are left")
 
 
 def _left() -> list[str]:

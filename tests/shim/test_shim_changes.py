@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-import time
 from pathlib import Path
 
 import pytest
 from preloaded import Shell
 from support.commands import HOLDFAST, run_in
+from support.waits import wait_for
 
 import holdfast
 from holdfast.client.contacts import Contacts
@@ -171,10 +171,7 @@ def test_a_node_that_starts_later_knows_what_left(shell: Shell, storage: Countin
         assert shell.shimmed(f"echo second > $ROOT/{name}").code == 0
     shell.cluster.kill(1)
     shell.cluster.restart(1)
-    end = time.monotonic() + 30
-    while known(shell.cluster, "node-1") != len(NAMES):
-        assert time.monotonic() < end, "it was not told"
-        time.sleep(0.05)
+    wait_for(lambda: known(shell.cluster, "node-1") == len(NAMES), "it was not told")
     late = Shell(shell.cluster, storage, shell.work, node=1)
     storage.reset()
     for _ in range(2):
@@ -192,14 +189,9 @@ def known(cluster: holdfast.LocalCluster, node: str) -> int:
 
 
 def agreed(shell: Shell, most: int) -> bool:
-    """Whether both nodes come to remember as many keys, and no more than so many."""
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        counts = {known(shell.cluster, f"node-{node}") for node in range(2)}
-        if len(counts) == 1 and counts.pop() <= most:
-            return True
-        time.sleep(0.05)
-    return False
+    """Whether both nodes remember as many keys, and no more than so many."""
+    counts = {known(shell.cluster, f"node-{node}") for node in range(2)}
+    return len(counts) == 1 and counts.pop() <= most
 
 
 def test_what_a_refresh_has_undone_never_returns_from_a_node_that_did_not_hear(
@@ -220,7 +212,7 @@ def test_what_a_refresh_has_undone_never_returns_from_a_node_that_did_not_hear(
             assert shell.shimmed(f"echo fourth > $ROOT/{NAMES[2]}").code == 0
     finally:
         shell.cluster.resume(1)
-    assert agreed(shell, 8)
+    wait_for(lambda: agreed(shell, 8))
     after = before | dict.fromkeys(changed, "second") | {NAMES[0]: "third", NAMES[2]: "fourth"}
     for _ in range(2):
         storage.reset()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from preloaded import Shell
 from support.settings import config_of
-from support.waits import WITHIN
+from support.waits import wait_for
 
 import holdfast
 from holdfast import errors
@@ -59,11 +58,12 @@ def test_an_epoch_after_a_death_costs_the_same_whichever_way_files_are_read(
         assert len(lost) >= len(WAYS)
         kept = next(name for name in NAMES if name not in lost)
         shell.cluster.kill(VICTIM)
-        end = time.monotonic() + WITHIN
-        while len(job.nodes) > 2:  # reading asks who lives, now and then
-            assert files.read(kept).decode() == kept
-            assert time.monotonic() < end, "its death was not agreed on"
-            time.sleep(0.02)
+
+        def agreed() -> bool:
+            assert files.read(kept).decode() == kept  # which asks who lives, now and then
+            return len(job.nodes) == 2
+
+        wait_for(agreed, "its death was not agreed on")
 
         def opens_of(way: str, policy: str, names: list[str]) -> int:
             read = readers(job, shell, policy)[way]

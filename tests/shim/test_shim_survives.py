@@ -11,13 +11,12 @@ import shutil
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from preloaded import Shell
 from support.settings import SETTINGS
-from support.waits import WITHIN
+from support.waits import WITHIN, wait_for
 
 import holdfast
 from holdfast.client.contacts import Contacts
@@ -343,10 +342,7 @@ def test_a_copy_of_this_node_that_went_bad_is_found_by_the_scrub_and_read_again(
             file.write(bytes([byte ^ 1]))
         os.utime(path, ns=(info.st_atime_ns, info.st_mtime_ns))  # as a disk that forgets leaves it
         path.chmod(0o400)
-    end = time.monotonic() + WITHIN
-    while counters(shell)["damaged"] < len(spoilt):
-        assert time.monotonic() < end, "the scrub did not find them"
-        time.sleep(0.1)
+    wait_for(lambda: counters(shell)["damaged"] >= len(spoilt), "the scrub did not find them")
     assert counters(shell)["damaged"] == len(spoilt)
     shell.storage.reset()
     for _ in range(2):

@@ -18,6 +18,7 @@ import msgspec
 import pytest
 from epoch_reader import LONG, NOTED, Slow, Total
 from pauses import Pauses
+from support.waits import wait_for
 
 import holdfast
 from holdfast.cli.demo import epochs
@@ -28,7 +29,6 @@ from holdfast.testing import countfs
 from holdfast.testing.countfs import CountingFS
 
 KILLS = int(os.environ.get("SOAK_KILLS", "1000"))
-_AGREE_WITHIN = 60.0
 _END_WITHIN = 60.0
 #: A read that waited is judged soon: what was told longer ago is not asked for.
 _STORIES = 32
@@ -157,13 +157,11 @@ def test_no_read_waits_long_for_an_agent_that_was_killed(tmp_path: Path) -> None
 
 
 def _agree(cluster: holdfast.LocalCluster) -> None:
-    end = time.monotonic() + _AGREE_WITHIN
-    while True:
+    def complete() -> bool:
         with cluster.connect() as job:
-            if len(job.nodes) == NODES:
-                return
-        assert time.monotonic() < end
-        time.sleep(0.05)
+            return len(job.nodes) == NODES
+
+    wait_for(complete, "not all nodes came back")
 
 
 def _judge(slow: Slow, story: list[Event], pauses: Pauses, when: str) -> list[Slow]:

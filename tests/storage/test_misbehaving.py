@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from showing import Show, running
+from support.waits import wait_for
 
 from holdfast import errors
 from holdfast.testing.countfs import CountingFS
@@ -21,10 +22,7 @@ LONG = 30.0
 
 
 def wait_for_opens(storage: CountingFS, count: int) -> None:
-    end = time.monotonic() + LONG
-    while storage.total().opens < count:
-        assert time.monotonic() < end
-        time.sleep(0.005)
+    wait_for(lambda: storage.total().opens >= count)
 
 
 def test_every_open_takes_its_time_and_nothing_else_does(backing: Path, show: Show) -> None:

@@ -7,12 +7,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from showing import Show, running
+from support.waits import wait_for
 
 from holdfast import errors
 from holdfast.session import mounts
@@ -57,9 +57,7 @@ def test_it_ends_under_open_files(backing: Path, tmp_path: Path) -> None:
             made.hang("file", "read")
             file = stack.enter_context((made.at / "file").open("rb"))
             reader = stack.enter_context(running(command))
-            end = time.monotonic() + LONG
-            while made.total().opens < 2:
-                assert time.monotonic() < end
+            wait_for(lambda: made.total().opens >= 2)
         with pytest.raises(OSError, match=r"not connected|connection abort"):
             os.pread(file.fileno(), 10, 50_000)
         reader.wait(LONG)  # it hangs no longer
@@ -119,10 +117,7 @@ def private_points() -> list[str]:
 
 
 def wait_until_unmounted(at: Path) -> None:
-    end = time.monotonic() + LONG
-    while at in points() or private_points():
-        assert time.monotonic() < end
-        time.sleep(0.005)
+    wait_for(lambda: at not in points() and not private_points())
 
 
 def test_a_killed_owner_leaves_nothing(backing: Path, tmp_path: Path) -> None:

@@ -9,10 +9,13 @@ from collections.abc import Callable
 WITHIN = 60.0
 
 
-def wait_for(condition: Callable[[], object], what: str = "it did not happen") -> None:
-    """Wait until a condition holds; a TimeoutError says what was to be."""
+def wait_for(
+    condition: Callable[[], object], what: str | Callable[[], str] = "it did not happen"
+) -> None:
+    """Wait until a condition holds; a TimeoutError says what was to be, or what is instead."""
     end = time.monotonic() + WITHIN
     while not condition():
         if time.monotonic() > end:
-            raise TimeoutError(f"{what} (waited {WITHIN:g} s)")
+            said = what if isinstance(what, str) else what()
+            raise TimeoutError(f"{said} (waited {WITHIN:g} s)")
         time.sleep(0.01)
