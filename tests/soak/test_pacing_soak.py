@@ -12,7 +12,7 @@ import pytest
 import holdfast
 
 FILES, LARGE, SMALL = 100, 2_500_000, 100
-ROUNDS = 3
+ROUNDS = 10
 _ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 
 
@@ -41,9 +41,21 @@ def test_a_large_body_after_small_ones_comes_faster_than_bbr_would_let_it(tmp_pa
                 with files.open(f"large-{number}") as file:
                     took[control].append(time.perf_counter() - begin)
                     assert file.read() == content
-    for control, times in took.items():
+    auto, bbr = figures(took["auto"]), figures(took["bbr"])
+    for name in auto:
         print(
-            f"{control}: median {statistics.median(times) * 1e3:.1f} ms, "
-            f"longest {max(times) * 1e3:.1f} ms"
+            f"{name}: auto {auto[name] * 1e3:.1f} ms, bbr {bbr[name] * 1e3:.1f} ms, "
+            f"ratio {auto[name] / bbr[name]:.2f}"
         )
-    assert statistics.median(took["auto"]) < 0.8 * statistics.median(took["bbr"])
+    assert auto["median"] < 0.8 * bbr["median"]
+    # One open in a hundred was what had been noticed; but on a busy machine these wait for cores.
+    assert auto["99th percentile"] < 1.5 * bbr["99th percentile"]
+
+
+def figures(times: list[float]) -> dict[str, float]:
+    """Tell how long they took: most of them, one in a hundred, and the longest."""
+    return {
+        "median": statistics.median(times),
+        "99th percentile": statistics.quantiles(times, n=100)[98],
+        "longest": max(times),
+    }
