@@ -14,6 +14,13 @@ from holdfast.restoration.holdings import ObjectSummary
 KEYS = [b"@trio/%d" % i for i in range(30)]
 PLAIN = [b"key %d" % i for i in range(30)]
 
+class Prompt(Trio):
+    """Nothing is waited for."""
+
+    restore_after = 0.0
+
+
+
 
 def filled(nodes: int = 6, space: Trio = TRIO) -> Some:
     some = Some(nodes, key_spaces=(space,))
@@ -51,13 +58,54 @@ def test_copies_of_a_key_space_come_back_at_its_owners_after_its_delay_and_no_so
     assert sum(key in KEYS for _, key in some.pulls) == lost
 
 
-def test_another_change_of_view_begins_the_delay_anew() -> None:
+def test_a_node_that_comes_and_goes_does_not_postpone_what_another_took_along() -> None:
+    some = filled(9)
+    taken = {key for key in KEYS if "n8" in some.holders(key)}
+    others = [key for key in taken if "n7" not in some.owners(key, 4)]
+    assert others
+    some.die("n8")
+    died = some.now
+    left = [f"n{i}" for i in range(8)]
+    for period in range(20):
+        if period % 2 == 0:
+            some.see(left if period % 4 else left[:-1], left[:-1])
+        some.tick()
+        pulled = {key for _, key in some.pulls if key in KEYS}
+        assert pulled <= taken  # n7 is never away for long
+        assert not pulled or some.now >= died + TRIO.restore_after
+        assert at_their_owners(some, others) or some.now < died + TRIO.restore_after + PERIOD
+
+
+def test_each_death_has_its_delay() -> None:
     some = filled()
     some.die("n5")
     some.tick(4)
+    of = {name: {key for key in KEYS if name in some.holders(key)} for name in ("n4", "n5")}
     some.die("n4")
-    changed = some.now
-    while some.now + PERIOD < changed + TRIO.restore_after:
+    died = some.now
+    while some.now + PERIOD < died + TRIO.restore_after:
+        some.tick()
+        assert {key for _, key in some.pulls if key in KEYS} <= of["n5"]
+    assert any(key in KEYS for _, key in some.pulls)
+    some.tick(3)
+    assert at_their_owners(some, KEYS)
+
+
+@pytest.mark.parametrize("rate", [1e12, 0.0])
+def test_who_owns_it_no_more_and_then_again_waits_anew(rate: float) -> None:
+    some = filled()
+    for one in some.members.values():
+        one.restorer._pulls.rate = rate  # what is not to be fetched for want of it waits likewise
+    left = [f"n{i}" for i in range(5)]
+    some.see(left, left)
+    some.tick(4)
+    some.see(some.members)
+    some.tick()
+    some.die("n5")
+    died = some.now
+    for one in some.members.values():
+        one.restorer._pulls.rate = 1e12
+    while some.now + PERIOD < died + TRIO.restore_after:
         some.tick()
         assert not any(key in KEYS for _, key in some.pulls)
     some.tick(4)
@@ -102,10 +150,8 @@ class RebuildInstruction(RestoreInstruction, frozen=True):
     """Not a pull."""
 
 
-class Rebuilding(Trio):
+class Rebuilding(Prompt):
     """Objects come back by another instruction."""
-
-    restore_after = 0.0
 
     def restoring(self, ticket: int, held: ObjectSummary, source: Member) -> RestoreInstruction:
         return RebuildInstruction(ticket, held, source)

@@ -16,7 +16,8 @@ class KeySpace(Protocol):
     """
 
     prefix: bytes
-    #: How many seconds after a change of view nothing is restored that its owners lack.
+    #: How many seconds after the change of view that made an owner lack an object it is restored at
+    #: the earliest; later changes that leave it an owner do not begin the time anew.
     restore_after: float
     #: How many owners of an object a put or a drop may leave out, if their receivers suspect them,
     #: too; the next ones of the slot take their place. Every object needs more copies than that:

@@ -24,6 +24,7 @@ class Lack(msgspec.Struct):
 
     held: ObjectSummary
     sources: list[int]
+    due: float  # when it may be fetched; 0: at once
     failed: set[int] = set()  # of those that were asked lately
 
 
@@ -36,7 +37,7 @@ class PullQueue:
         self._grown = 0.0
         self._lacks: dict[bytes, Lack] = {}
         self._queue: deque[bytes] = deque()  # keys to be fetched
-        self._running: dict[int, bytes] = {}  # keys by ticket
+        self._running: dict[int, Lack] = {}  # by ticket
         self._under_way = 0  # bytes
         self._resting: dict[bytes, float] = {}  # until when
         self._rested: list[tuple[float, bytes]] = []  # a heap of the same; some rest no longer
@@ -44,11 +45,11 @@ class PullQueue:
         self.bytes = 0  # fetched so far
         self.copies = 0
 
-    def add(self, held: ObjectSummary, source: int) -> None:
-        """Note that we lack an object that `source` holds."""
+    def add(self, held: ObjectSummary, source: int, due: float) -> None:
+        """Note that we lack an object that `source` holds; the first time says when it is due."""
         lack = self._lacks.get(held.key)
         if lack is None:
-            self._lacks[held.key] = Lack(held, [source])
+            self._lacks[held.key] = Lack(held, [source], due)
             self._queue.append(held.key)
             self.missing_bytes += held.size
         elif source not in lack.sources:
@@ -56,17 +57,28 @@ class PullQueue:
             if source not in lack.failed and self._resting.pop(held.key, None) is not None:
                 self._queue.append(held.key)
 
+    def keep(self, wanted: Callable[[ObjectSummary], bool]) -> None:
+        """Owners have changed: forget what has a delay and is not `wanted` any more.
+
+        If it is wanted again, its delay begins anew.
+        """
+        gone = [one for one in self._lacks.values() if one.due and not wanted(one.held)]
+        for lack in gone:
+            self._resting.pop(lack.held.key, None)
+            self._forget(lack)
+        if gone:
+            self._queue = deque(key for key in self._queue if key in self._lacks)
+
     def start(
         self,
         now: float,
         live: Container[int],
-        due: Callable[[ObjectSummary], float | None],
+        wanted: Callable[[ObjectSummary], bool],
         ticket: Callable[[], int],
     ) -> Iterator[tuple[int, ObjectSummary, int]]:
         """Yield what to fetch now: ticket, object and source.
 
-        `due` says when an object may be fetched. What is never to be, or has no `live` source, is
-        forgotten.
+        What is not `wanted` any more, or has no `live` source, is forgotten.
         """
         self._allowance += (now - self._grown) * self.rate
         self._allowance = min(self._allowance, self.rate)  # a second's worth at most
@@ -83,24 +95,23 @@ class PullQueue:
             key = self._queue.popleft()
             lack = self._lacks[key]
             lack.sources = [source for source in lack.sources if source in live]
-            when = due(lack.held) if lack.sources else None
-            if when is None:
-                self._forget(key)
+            if not lack.sources or not wanted(lack.held):
+                self._forget(lack)
                 continue
-            if when > now:
-                self._rest(key, when)
+            if lack.due > now:
+                self._rest(key, lack.due)
                 continue
             self._allowance -= lack.held.size
             number = ticket()
-            self._running[number] = key
+            self._running[number] = lack
             self._under_way += lack.held.size
             yield number, lack.held, lack.sources[0]
 
     def done(self, ticket: int, size: int) -> None:
         """One has arrived."""
-        key = self._end(ticket)
-        if key is not None:
-            self._forget(key)
+        lack = self._end(ticket)
+        if lack is not None:
+            self._forget(lack)
             self.bytes += size
             self.copies += 1
 
@@ -109,32 +120,38 @@ class PullQueue:
 
         `gone`: the source has it no more, most likely because it was dropped.
         """
-        key = self._end(ticket)
-        if key is None:
+        lack = self._end(ticket)
+        if lack is None or not self._knows(lack):
             return
-        lack = self._lacks[key]
+        key = lack.held.key
         source = lack.sources.pop(0)
         if not gone:
             lack.failed.add(source)
         if lack.sources:
             self._queue.append(key)
         elif not lack.failed:
-            self._forget(key)
+            self._forget(lack)
         else:  # the next comparison knows whether anybody still has it
             self._rest(key, now + _REST)
 
-    def _end(self, ticket: int) -> bytes | None:
-        key = self._running.pop(ticket, None)
-        if key is not None:
-            self._under_way -= self._lacks[key].held.size
-        return key
+    def _end(self, ticket: int) -> Lack | None:
+        lack = self._running.pop(ticket, None)
+        if lack is not None:
+            self._under_way -= lack.held.size
+        return lack
 
     def _rest(self, key: bytes, until: float) -> None:
         self._resting[key] = until
         heapq.heappush(self._rested, (until, key))
 
-    def _forget(self, key: bytes) -> None:
-        self.missing_bytes -= self._lacks.pop(key).held.size
+    def _knows(self, lack: Lack) -> bool:
+        """Whether it was not forgotten, and perhaps found anew, while it was being fetched."""
+        return self._lacks.get(lack.held.key) is lack
+
+    def _forget(self, lack: Lack) -> None:
+        if self._knows(lack):
+            del self._lacks[lack.held.key]
+            self.missing_bytes -= lack.held.size
 
     def __len__(self) -> int:
         return len(self._lacks)

@@ -186,6 +186,7 @@ class Restorer:
         self._partition_wait.viewed(frozenset(member.node for member in live), now)
         self._anti_entropy.use(owners, rng)
         self._trimmer.use()
+        self._pulls.keep(self._wanted)
         new = [member for member in self._others if member.number not in known] if known else []
         for member in new:
             if rng.random() * len(self._others) < _GREETERS:
@@ -202,7 +203,10 @@ class Restorer:
             self._trimmer.tick(self._owners, now)
 
     def _lack(self, held: ObjectSummary, source: int) -> None:
-        self._pulls.add(held, source)
+        due = self._due(held)
+        if due and not self._wanted(held):
+            return  # its delay begins when we own it
+        self._pulls.add(held, source, due)
 
     def _meet(self, theirs: ObjectSummary, source: int) -> ObjectSummary | None:
         """See that another member holds this; return what we hold instead, if that wins."""
@@ -236,15 +240,17 @@ class Restorer:
                 other.append(mine)
         return Confirmed(confirmed, other)
 
-    def _due(self, held: ObjectSummary) -> float | None:
-        """Return when an object may be restored; None if we do not own it, or lack it no more."""
+    def _wanted(self, held: ObjectSummary) -> bool:
+        """Whether we own an object and lack it still."""
         assert self._owners is not None
         owners = self._owners.of(held.key, held.copies)
-        wanted = any(m.number == self._me for m in owners) and not self._holdings.held(held.key)
-        if not wanted:
-            return None
+        return any(m.number == self._me for m in owners) and not self._holdings.held(held.key)
+
+    def _due(self, held: ObjectSummary) -> float:
+        """Return when an object may be restored of which we learn now that we lack it."""
+        assert self._owners is not None
         space = self._owners.space(held.key)
-        return self._viewed + space.restore_after if space else 0.0
+        return self._viewed + space.restore_after if space and space.restore_after else 0.0
 
     def _instructions(self, now: float) -> list[RestorationInstruction]:
         # A view of this moment is on its way to those who have another one.
@@ -257,7 +263,7 @@ class Restorer:
         owners = self._owners
         if owners is None or self._partition_wait.left(now):
             return out
-        begun = self._pulls.start(now, owners.members, self._due, self._ask.ticket)
+        begun = self._pulls.start(now, owners.members, self._wanted, self._ask.ticket)
         out += (
             _restoring(owners, ticket, held, owners.members[source])
             for ticket, held, source in begun

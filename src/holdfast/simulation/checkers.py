@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from ..errors import Dropped, Full, KeyExists, NotEnoughNodes, NotFound, TryAgain
 from ..membership.key_spaces import KeySpace, fitting
+from ..membership.owners import Owners
 from ..restoration.holdings import ASIDE
 from .file_owner import copy_key, version_in
 from .history import Call, Record, Violation, named_by, series, up_to, watermark
@@ -33,7 +34,9 @@ class Checkers:
         self._scenario = scenario
         self._clock = clock
         self._key_spaces = key_spaces
-        self._viewed: dict[int, float] = {}  # when a member last saw other owners
+        self._owners: dict[int, Owners] = {}  # as a member sees them
+        #: Since when a member owns a key that it did not own before, and has no copy.
+        self._lacking: dict[tuple[int, bytes], float] = {}
         self._nodes: dict[int, str] = {}  # by member
         self._started: dict[int, float] = {}
         self._running: set[int] = set()
@@ -205,6 +208,7 @@ class Checkers:
                 f"capacity: {self._nodes[member]} holds {held} of {self._scenario.capacity} bytes"
             )
 
+        self._lacking.pop((member, key), None)
     def removed(self, member: int, key: bytes, why: str) -> None:
         """Take note that a member has no good copy any more, and check that it may."""
         record, now = self.record(key), self._clock()
@@ -271,15 +275,32 @@ class Checkers:
         self._running.add(member)
         self._started[member] = self._clock()
 
-    def viewed(self, member: int) -> None:
+    def viewed(self, member: int, owners: Owners) -> None:
         """Take note that other members own objects, as a member sees it."""
-        self._viewed[member] = self._clock()
+        before = self._owners.get(member)
+        self._owners[member] = owners
+        for key, record in self.records.items():
+            if fitting(self._key_spaces, key) is None:
+                continue
+            seen = [
+                under is not None and member in under.placement.owners(key, record.most_copies)
+                for under in (before, owners)
+            ]
+            if seen == [False, True] and member not in record.holders:
+                self._lacking[member, key] = self._clock()
+            elif not seen[1]:
+                self._lacking.pop((member, key), None)
 
     def pulls(self, member: int, key: bytes) -> None:
-        """Check that a member begins to fetch what it lacks no sooner than its key space says."""
+        """Check that a member begins to fetch what it lacks no sooner than its key space says.
+
+        Changes of view that leave it an owner neither shorten nor lengthen the delay.
+        """
         space = fitting(self._key_spaces, key)
-        since = self._clock() - self._viewed[member]
-        if space is not None and since < space.restore_after:
+        if space is None or (member, key) not in self._lacking:
+            return
+        since = self._clock() - self._lacking[member, key]
+        if since < space.restore_after:
             raise Violation(
                 f"delay: {key.decode()} is fetched {since:.1f} s after a change of view, "
                 f"not {space.restore_after} s"

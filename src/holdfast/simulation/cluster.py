@@ -347,7 +347,8 @@ class Cluster:
         member = agent.member
         if what == "viewed":
             self.note(what, f"{member.node} {agent.swim.view.identity:x}")
-            self.checkers.viewed(member.number)
+            assert agent.owners is not None
+            self.checkers.viewed(member.number, agent.owners)
             if self.agents.get(member.node) is agent:
                 self._views()
             return

@@ -239,8 +239,8 @@ class NoTables(Agent):
 
 
 class _HurriedRestorer(Restorer):
-    def _due(self, held: ObjectSummary) -> float | None:
-        return None if super()._due(held) is None else 0.0
+    def _due(self, held: ObjectSummary) -> float:
+        return 0.0
 
 
 class NoDelay(Agent):
