@@ -9,10 +9,11 @@ from typing import Any
 from ..errors import HoldfastError
 from ..membership.events import LeaveEvent
 from ..membership.key_spaces import KeySpace
-from ..membership.view import COMPUTE, SPARE, Entry, Member, State, View, assign_roles
+from ..membership.view import COMPUTE, Entry, Member, State, View, assign_roles
 from .agents import Agent, AgentSettings
 from .checkers import Checkers
 from .clients import Client, ClientSettings
+from .expected import Expected
 from .file_owner import Originals, content_of, copy_key
 from .history import Call, Record, series
 from .network import NodeNetwork
@@ -289,7 +290,8 @@ class Cluster:
         def ended(result: Any, error: HoldfastError | None) -> None:
             call.ended = self.wire.now
             call.error = error
-            call.nodes = len(self.owning)
+            if call.or_fewer:
+                call.nodes = self.expected().most(call.key)
             if call.kind == "drop up to":
                 call.live = frozenset(member.number for member in client.routing.live)
             if call.kind in ("get", "read") and result:
@@ -313,10 +315,10 @@ class Cluster:
         """Return the hash of all that happened."""
         return self._trace.hexdigest()
 
-    @property
-    def owning(self) -> list[str]:
-        """The nodes whose agents run and may own objects."""
-        return [node for node, agent in self.agents.items() if agent.member.role != SPARE]
+    def expected(self) -> Expected:
+        """Return who must own what, once all know who runs now."""
+        members = [agent.member for agent in self.agents.values()]
+        return Expected(members, self.scenario.virtual_nodes, self.key_spaces)
 
     def _member(self, node: str) -> Member:
         number = self.rng.getrandbits(63)

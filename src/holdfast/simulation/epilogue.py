@@ -33,9 +33,10 @@ class Epilogue:
         for file in files:
             client = cluster.rng.choice(self._clients)
             self._try(partial(cluster.read, client, file), lambda _: None)
+        expected = cluster.expected()
         for _ in self._clients:
             new = record()
-            if new.or_fewer or new.copies <= len(cluster.owning):
+            if new.or_fewer or new.copies <= expected.most(new.key):
                 put = partial(cluster.put, self._clients[0], new, new.key)
                 self._try(put, partial(self._put, new))
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from .._core import crc32c
-from ..membership.key_spaces import fitting
-from ..placement.ring import Ring
-from ..placement.slot_table import SlotTable
 from .cluster import Cluster
+from .expected import Expected
 from .history import Record
 
 #: Objects are not larger.
@@ -30,7 +28,7 @@ def complaint(cluster: Cluster) -> str:
         held = sum(stored.held.size for stored in agent.store.objects.values())
         if held != agent.store.used:
             return f"capacity: {node} holds {held} bytes and counts {agent.store.used}"
-    expected = _Expected(cluster)
+    expected = cluster.expected()
     for record in cluster.checkers.records.values():
         owners = expected.owners(record.key, record.copies)
         for node, agent in agents.items():
@@ -44,17 +42,17 @@ def complaint(cluster: Cluster) -> str:
             holding = {n for n, agent in agents.items() if agent.member.number in holders}
             if holding and (wrong := _in_place(cluster, record, key, holding, expected)):
                 return wrong
-    return _short(cluster) or _digests(cluster)
+    return _short(cluster, expected) or _digests(cluster)
 
 
-def _short(cluster: Cluster) -> str:
+def _short(cluster: Cluster, expected: Expected) -> str:
     """Check that what wants more copies than there are nodes is known, and nothing else."""
-    nodes = len(cluster.owning)
     short = sum(agent.store.short() for agent in cluster.agents.values())
     least = most = 0
     for record in cluster.checkers.records.values():
         if record.has_source:
             continue
+        nodes = expected.most(record.key)
         if record.safe and not (record.contested or record.or_fewer):
             least += bool(record.holders) and record.copies > nodes
         if record.strict_copies > nodes:
@@ -66,26 +64,7 @@ def _short(cluster: Cluster) -> str:
     return f"short of nodes: {short} objects count as that, not {least} to {most}"
 
 
-class _Expected:
-    """Who must own what: computed from who runs, with everything spelled out."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        members = sorted((a.member for a in cluster.agents.values()), key=lambda m: m.node)
-        self._ring = Ring(cluster.owning, cluster.scenario.virtual_nodes)
-        self._key_spaces = cluster.key_spaces
-        self._tables = {
-            space.prefix: SlotTable(
-                space.prefix, [[member.node for member in slot] for slot in space.slots(members)]
-            )
-            for space in cluster.key_spaces
-        }
-
-    def owners(self, key: bytes, count: int) -> list[str]:
-        space = fitting(self._key_spaces, key)
-        return (self._tables[space.prefix] if space else self._ring).owners(key, count)
-
-
-def _copies(cluster: Cluster, record: Record, expected: _Expected) -> str:
+def _copies(cluster: Cluster, record: Record, expected: Expected) -> str:
     """Check that an object is where it belongs and nowhere else."""
     agents = cluster.agents
     key = record.key.decode()
@@ -109,7 +88,7 @@ def _copies(cluster: Cluster, record: Record, expected: _Expected) -> str:
 
 
 def _in_place(
-    cluster: Cluster, record: Record, key: bytes, holding: set[str], expected: _Expected
+    cluster: Cluster, record: Record, key: bytes, holding: set[str], expected: Expected
 ) -> str:
     """Check that owners hold a version and nobody else does.
 
