@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from holdfast.errors import Full
 from holdfast.membership.key_spaces import KeySpace
 from holdfast.membership.owners import Owners
-from holdfast.membership.view import Entry, Member, State, View
+from holdfast.membership.view import COMPUTE, SPARE, Entry, Member, State, View
 from holdfast.restoration.events import (
     AskInstruction,
     MergeInstruction,
@@ -33,8 +33,12 @@ PERIOD = 0.25
 class One:
     """One member."""
 
-    def __init__(self, name: str, number: int, rate: float, partition_wait: float) -> None:
-        self.member = Member(node=name, number=number, started=0, address=name, socket=name, pid=1)
+    def __init__(
+        self, name: str, number: int, rate: float, partition_wait: float, role: str
+    ) -> None:
+        self.member = Member(
+            node=name, number=number, started=0, address=name, socket=name, pid=1, role=role
+        )
         self.removed: list[tuple[str, bytes]] = []
         self.store = Store(number, 10**9, self._watch)
         self.restorer = Restorer(number, self.store, rate, partition_wait)
@@ -46,7 +50,7 @@ class One:
 
 
 class Some:
-    """Members n0, n1, ... that all see one another alive at first."""
+    """Members n0, n1, ... that all see one another alive at first; the last are `spares`."""
 
     def __init__(
         self,
@@ -54,11 +58,16 @@ class Some:
         rate: float = 1e12,
         partition_wait: float = 5.0,
         key_spaces: Sequence[KeySpace] = (),
+        spares: int = 0,
     ) -> None:
         self.rng = random.Random(nodes)
         self.now = 100.0
         self.key_spaces = key_spaces
-        self.members = {f"n{i}": One(f"n{i}", 1000 + i, rate, partition_wait) for i in range(nodes)}
+        roles = [COMPUTE] * (nodes - spares) + [SPARE] * spares
+        self.members = {
+            f"n{i}": One(f"n{i}", 1000 + i, rate, partition_wait, role)
+            for i, role in enumerate(roles)
+        }
         self.by_number = {one.member.number: one for one in self.members.values()}
         self.dead: set[str] = set()
         self.queue: deque[tuple[One, RestorationInstruction]] = deque()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from restoring_members import PERIOD, Some
 from support.trio import TRIO, Trio
@@ -11,8 +13,6 @@ from holdfast.membership.view import Member
 from holdfast.restoration.events import RestorationInstruction, RestoreInstruction
 from holdfast.restoration.holdings import ObjectSummary
 
-KEYS = [b"@trio/%d" % i for i in range(30)]
-PLAIN = [b"key %d" % i for i in range(30)]
 
 class Prompt(Trio):
     """Nothing is waited for."""
@@ -20,10 +20,12 @@ class Prompt(Trio):
     restore_after = 0.0
 
 
+KEYS = [b"@trio/%d" % i for i in range(30)]
+PLAIN = [b"key %d" % i for i in range(30)]
 
 
-def filled(nodes: int = 6, space: Trio = TRIO) -> Some:
-    some = Some(nodes, key_spaces=(space,))
+def filled(nodes: int = 6, space: Trio = TRIO, spares: int = 0) -> Some:
+    some = Some(nodes, key_spaces=(space,), spares=spares)
     for key in KEYS:
         some.put_at_owners(key, copies=3)
     for key in PLAIN:
@@ -78,9 +80,9 @@ def test_a_node_that_comes_and_goes_does_not_postpone_what_another_took_along() 
 
 def test_each_death_has_its_delay() -> None:
     some = filled()
+    of = {name: {key for key in KEYS if name in some.holders(key)} for name in ("n4", "n5")}
     some.die("n5")
     some.tick(4)
-    of = {name: {key for key in KEYS if name in some.holders(key)} for name in ("n4", "n5")}
     some.die("n4")
     died = some.now
     while some.now + PERIOD < died + TRIO.restore_after:
@@ -144,6 +146,31 @@ def test_the_partition_wait_comes_on_top() -> None:
         assert not some.pulls
     some.tick(8)
     assert at_their_owners(some, [key for key in KEYS if some.holders(key)])
+
+
+class Substitutes(Prompt):
+    """Spares are in a slot only while they stand in."""
+
+    def slots(self, members: Sequence[Member]) -> list[list[Member]]:
+        return [slot[:3] for slot in super().slots(members)]
+
+
+def test_what_only_who_stood_in_holds_comes_back_from_there() -> None:
+    some = filled(4, space=Substitutes(), spares=1)
+    left = ["n0", "n1", "n3"]
+    some.see(left, left)
+    some.tick(8)
+    assert all(some.holders(key) == set(some.members) for key in KEYS)
+    # When n2 is back, nobody but the spare has a copy any more.
+    for name in ("n0", "n1", "n2"):
+        store = some.members[name].store
+        store.rot(KEYS[0])
+        assert not store.verify(KEYS[0])
+    some.see(some.members)
+    assert some.holders(KEYS[0]) == {"n3"}
+    some.tick(20)
+    assert at_their_owners(some, KEYS)
+    assert missing(some) == 0
 
 
 class RebuildInstruction(RestoreInstruction, frozen=True):

@@ -89,7 +89,7 @@ class Restorer:
         self._me = me
         self._holdings = holdings
         self._owners: Owners | None = None
-        self._others: list[Member] = []
+        self._others: dict[int, Member] = {}  # who lives besides us
         self._viewed = 0.0  # when the view changed
         self._unticked = True  # since then
         self._ask = OpenRequests()
@@ -178,18 +178,18 @@ class Restorer:
         )
 
     def _use(self, owners: Owners, live: Sequence[Member], now: float, rng: random.Random) -> None:
-        known = {member.number for member in self._others}
+        known = self._others
         self._owners = owners
         self._viewed = now
         self._unticked = True
-        self._others = [member for member in live if member.number != self._me]
+        self._others = {member.number: member for member in live if member.number != self._me}
         self._partition_wait.viewed(frozenset(member.node for member in live), now)
         self._anti_entropy.use(owners, rng)
         self._trimmer.use()
         self._pulls.keep(self._wanted)
-        new = [member for member in self._others if member.number not in known] if known else []
-        for member in new:
-            if rng.random() * len(self._others) < _GREETERS:
+        for number, member in self._others.items():
+            new = bool(known) and number not in known
+            if new and rng.random() * len(self._others) < _GREETERS:
                 self._notices.compare_with(member)
 
     def _tick(self, now: float, rng: random.Random) -> None:
@@ -198,7 +198,7 @@ class Restorer:
             not (self._pulls or self._anti_entropy.uncompared_peers() or self._holdings.short())
         )
         self._anti_entropy.tick(rng)
-        self._notices.tick(self._others, rng)
+        self._notices.tick([*self._others.values()], rng)
         if self._owners is not None and not self._partition_wait.left(now):
             self._trimmer.tick(self._owners, now)
 
@@ -263,10 +263,10 @@ class Restorer:
         owners = self._owners
         if owners is None or self._partition_wait.left(now):
             return out
-        begun = self._pulls.start(now, owners.members, self._wanted, self._ask.ticket)
+        # Whoever lives may hold what it owns no more.
+        begun = self._pulls.start(now, self._others, self._wanted, self._ask.ticket)
         out += (
-            _restoring(owners, ticket, held, owners.members[source])
-            for ticket, held, source in begun
+            _restoring(owners, ticket, held, self._others[source]) for ticket, held, source in begun
         )
         return out
 
