@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from .. import services
 from ..client.contacts import Contacts
 from ..client.survey import SessionStatus, survey
 from ..config import Config
@@ -135,7 +136,8 @@ def _roles(report: SessionStatus) -> list[str]:
 
 
 def _copies(report: SessionStatus) -> list[str]:
-    spares = {node.node for node in report.nodes if node.role == SPARE}
+    # On the ring a spare owns nothing; in a key space it may have stood in for others.
+    spares = {node.node for node in report.nodes if node.role == SPARE and not services.KEY_SPACES}
     gone = [node for node in dict.fromkeys(report.lost) if node not in spares]
     which = "All remaining objects" if gone else "All objects"
     line = f"{which} have the requested number of copies."

@@ -107,7 +107,7 @@ class Restorer:
         self._ask.now = now
         match event:
             case ViewEvent(owners, live, lost):
-                self._losses.viewed(live, lost)
+                self._losses.viewed(owners.members, live, lost)
                 self._use(owners, live, now, rng)
             case RestorationTickEvent():
                 self._tick(now, rng)
