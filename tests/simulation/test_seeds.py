@@ -89,6 +89,7 @@ def test_a_seed_is_one_course_of_events() -> None:
 #: Which promise a planted bug is seen to break first.
 BREAKS = {
     "no-fence": "dropping is final",
+    "any-list": "fencing",
     "unconfirmed-trim": "durable",
     "lost-tombstone": "dropping is final",
     "unmerged-tombstones": "dropping is final",
@@ -116,7 +117,7 @@ BREAKS = {
 #: or change a file that the other knows.
 FROM = {"no-fence": 26, "same-header": 6, "lost-loser": 80, "two-winners": 80, "not-away": 250}
 #: What these do wrong concerns other keys than those of the ring.
-WITH = {"no-tables": TRIO, "no-delay": TRIO}
+WITH = {"any-list": TRIO, "no-tables": TRIO, "no-delay": TRIO}
 
 
 @pytest.mark.parametrize("bug", PLANTED)

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 
-from ..errors import Dropped, Full, KeyExists, NotEnoughNodes, NotFound, TryAgain
+from ..errors import BadInput, Dropped, Full, KeyExists, NotEnoughNodes, NotFound, TryAgain
 from ..membership.key_spaces import KeySpace, fitting
 from ..membership.owners import Owners
 from ..restoration.holdings import ASIDE
@@ -86,6 +86,8 @@ class Checkers:
         now = self._clock()
         if call.error is not None:
             return
+        if not self.in_common(call):
+            raise Violation(f"fencing: {call}, though all of its owners might be left out")
         others = [at for content, at in record.acknowledged.items() if content != call.content]
         first = min(record.began.values())
         if others and record.drop_began is None and self._undisturbed(first):
@@ -173,6 +175,8 @@ class Checkers:
         if isinstance(error, KeyExists) and not record.contested and record.drop_began is None:
             raise Violation(f"right answer: {call}, but nobody put other bytes")
         total = sum(record.size * len(record.began) for record in self.records.values())
+        if type(error) is BadInput and (call.kind != "put" or self.in_common(call)):
+            raise Violation(f"right answer: {call}, but nothing is wrong with it")
         if isinstance(error, Full) and total <= self._scenario.capacity:
             raise Violation(f"right answer: {call}, but all objects fit one store")
         undisturbed = self.calm_since == self.stable_since == 0
@@ -183,6 +187,11 @@ class Checkers:
             promised = acknowledged <= began and record.drop_began is None
             if promised:
                 raise Violation(f"finding: {call}, but it was acknowledged at {now:.3f}")
+
+    def in_common(self, call: Call) -> bool:
+        """Whether any two lists of owners of a put have one in common, so that it may succeed."""
+        space = fitting(self._key_spaces, call.key)
+        return space is None or call.copies > space.may_leave_out
 
     def _undisturbed(self, since: float) -> bool:
         """Whether since then nothing failed and all agents had the same view."""
@@ -199,6 +208,7 @@ class Checkers:
                 return
             raise Violation(f"right bytes: a store holds {content!r} for {key!r}")
         (record.aside.setdefault(key, {}) if moved else record.holders)[member] = content
+        self._lacking.pop((member, key), None)
         held = sum(
             one.size * sum(member in held for held in (one.holders, *one.aside.values()))
             for one in self.records.values()
@@ -208,7 +218,6 @@ class Checkers:
                 f"capacity: {self._nodes[member]} holds {held} of {self._scenario.capacity} bytes"
             )
 
-        self._lacking.pop((member, key), None)
     def removed(self, member: int, key: bytes, why: str) -> None:
         """Take note that a member has no good copy any more, and check that it may."""
         record, now = self.record(key), self._clock()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from ..errors import Dropped, Full, TryAgain, Unavailable
+from ..errors import BadInput, Dropped, Full, TryAgain, Unavailable
 from .clients import Client
 from .cluster import Cluster
 from .history import Call, Record, Violation
@@ -78,6 +78,9 @@ class Epilogue:
             self._expect(found, "finding", call)
 
     def _put(self, record: Record, call: Call) -> None:
+        if not self._cluster.checkers.in_common(call):
+            self._expect(type(call.error) is BadInput, "fencing", call)
+            return
         self._expect(call.error is None or isinstance(call.error, Full), "healing", call)
         if call.error is None:
             drop = partial(self._cluster.drop, self._clients[-1], record)

@@ -29,6 +29,13 @@ class NoFence(Agent):
     fenced = False
 
 
+class AnyList(Agent):
+    """Takes any list that leaves out owners."""
+
+    def _may_leave_out(self, key: bytes, without: Sequence[int], copies: int) -> None:
+        pass
+
+
 class _HastyTrimmer(Trimmer):
     def tick(self, owners: Owners, now: float) -> None:
         for held in self._holdings.strays(100, b""):
@@ -284,6 +291,7 @@ class OneAnswer(Agent):
 
 PLANTED: dict[str, type[Agent]] = {
     "no-fence": NoFence,
+    "any-list": AnyList,
     "unconfirmed-trim": UnconfirmedTrim,
     "lost-tombstone": LostTombstone,
     "unmerged-tombstones": UnmergedTombstones,

@@ -24,6 +24,8 @@ _OR_FEWER = 7
 _HEADERS = 3
 #: As many copies as there are nodes, in any scenario.
 _EVERYWHERE = 16
+#: So often one copy remains one where all owners of it may be left out, and the put is refused.
+_TOO_FEW = 0.5
 #: So often they are about one of the last two keys, so that clients get in each other's way.
 _HOT = 0.4
 
@@ -69,7 +71,8 @@ class Workload:
             space = self._rng.choice((None, *spaces))
             if space is not None:
                 key = space.prefix + key
-                copies = max(copies, space.may_leave_out + 1)
+                if copies <= space.may_leave_out and self._rng.random() >= _TOO_FEW:
+                    copies = space.may_leave_out + 1
         size = self._rng.randint(1, 40)
         record = Record(key=key, copies=copies, size=size, or_fewer=or_fewer)
         self._records[key] = record
