@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from support.waits import wait_for
 
 import holdfast
 from holdfast import errors, services
+from holdfast.client.contacts import Contacts
+from holdfast.client.survey import survey
 from holdfast.launch.launchers import local
 from holdfast.membership.owners import Owners
 from holdfast.membership.view import Member, State
@@ -63,19 +66,21 @@ def in_place(six: holdfast.LocalCluster, inside: Inside) -> bool:
 def test_objects_lie_in_their_group_and_come_back_to_it(
     six: holdfast.LocalCluster, inside: Inside
 ) -> None:
-    with six.connect() as job:
+    contacts = Contacts(six.directory, 5.0)
+    with contextlib.closing(contacts.client), six.connect() as job:
         for key in KEYS:
             job.objects.put(key, key.encode() * 1000, copies=3)
         job.objects.put("plain", b"bytes", copies=2)
         assert in_place(six, inside)
         six.kill(5)
         lost = {key for key in KEYS if "node-5" not in inside.holders(key)}
-        wait_for(lambda: any(inside.restoring(node).missing for node in range(5)))
+        wait_for(lambda: survey(contacts).under_replicated > 0)
         for key in KEYS:  # before they are restored
             assert job.objects.get(key) == key.encode() * 1000
         assert lost
         wait_for(lambda: inside.settled(list(range(5))))
         assert in_place(six, inside)
+        assert survey(contacts).under_replicated == 0
         assert sum(inside.restoring(node).restored for node in range(5)) > 5
         job.objects.put("@trio/later", b"later", copies=3)
         assert inside.holders("@trio/later") == nodes(owners(six, inside, "@trio/later"))

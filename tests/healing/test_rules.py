@@ -366,6 +366,7 @@ def test_rule_9_many_versions_are_gone_at_once_and_their_nodes_stay(
             wait_for(lambda node=node: inside.status(node).counters["dropped"] > 0)
             assert len(inside.view(node).live()) == 3
             assert not inside.view(node).lost()
+            assert inside.status(node).counters["notice_bytes"] < 1000
         wait_for(
             lambda: (
                 sum(inside.status(node).counters["dropped"] for node in range(3)) == 2 * (many - 1)
