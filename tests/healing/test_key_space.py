@@ -73,8 +73,8 @@ def test_objects_lie_in_their_group_and_come_back_to_it(
         job.objects.put("plain", b"bytes", copies=2)
         assert in_place(six, inside)
         six.kill(5)
+        wait_for(lambda: survey(contacts).under_replicated > 0)  # while they are waited for
         lost = {key for key in KEYS if "node-5" not in inside.holders(key)}
-        wait_for(lambda: survey(contacts).under_replicated > 0)
         for key in KEYS:  # before they are restored
             assert job.objects.get(key) == key.encode() * 1000
         assert lost
