@@ -34,6 +34,18 @@ def test_a_drop_at_one_member_reaches_all_and_no_copy_comes_back() -> None:
         raise AssertionError(f"{one.member.node} takes the key again")
 
 
+def test_who_meets_the_only_one_that_remembers_hears_of_it_at_once() -> None:
+    some = Some(2)
+    for name in some.members:
+        some.see([name], by=[name])
+    some.members["n0"].store.drop(KEY)
+    some.tick(4)
+    assert knows(some) == {"n0"}
+    some.see(some.members)
+    some.settle()
+    assert knows(some) == {"n0", "n1"}
+
+
 def test_who_was_away_hears_of_it_when_it_returns() -> None:
     some = Some(6)
     some.put_at_owners(KEY)

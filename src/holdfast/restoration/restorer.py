@@ -178,7 +178,7 @@ class Restorer:
         )
 
     def _use(self, owners: Owners, live: Sequence[Member], now: float, rng: random.Random) -> None:
-        known = self._others
+        known, begins = self._others, self._owners is None
         self._owners = owners
         self._viewed = now
         self._unticked = True
@@ -187,10 +187,15 @@ class Restorer:
         self._anti_entropy.use(owners, rng)
         self._trimmer.use()
         self._pulls.keep(self._wanted)
-        for number, member in self._others.items():
-            new = bool(known) and number not in known
-            if new and rng.random() * len(self._others) < _GREETERS:
-                self._notices.compare_with(member)
+        if begins:
+            return
+        new = [member for number, member in self._others.items() if number not in known]
+        if known:
+            greeted = [one for one in new if rng.random() * len(self._others) < _GREETERS]
+        else:  # it is we who are new, or one of us was alone and nobody else remembers
+            greeted = rng.sample(new, min(_GREETERS, len(new)))
+        for member in greeted:
+            self._notices.compare_with(member)
 
     def _tick(self, now: float, rng: random.Random) -> None:
         self._unticked = False
