@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.waits import wait_for
@@ -85,6 +86,7 @@ def test_what_answers_late_cannot_be_called(room: Room) -> None:
     """It would hold a thread of the agent meanwhile."""
     with pytest.raises(errors.BadInput, match=r"room\.enter replies later"):
         room.call("enter")
+    assert room.count() == (0, 1)  # it was not kept for nobody
 
 
 def test_a_call_ends_at_its_deadline(room: Room) -> None:
@@ -288,6 +290,27 @@ def test_an_answer_may_come_before_the_call_is_parked() -> None:
     early.fail(errors.NotFound("early"))
     calls.add(core, 1, early, 1.0)
     assert core.answers == [(1, "NotFound")]
+    assert len(calls) == 0
+
+
+def test_a_call_that_was_answered_early_is_not_given_up() -> None:
+    told = list[str]()
+    early = Parked(on_cancel=lambda: told.append("gone"))
+    early.answer(b"early")
+    early.give_up()
+    assert not told
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("nonsense", [None, "text", bytearray(b"bytes")])
+def test_an_answer_that_is_not_bytes_is_refused(nonsense: Any, when: str) -> None:
+    core, calls, parked = Core(), ParkedCalls(), Parked()
+    if when == "before":
+        parked.answer(nonsense)
+    calls.add(core, 1, parked, 1.0)
+    if when == "after":
+        parked.answer(nonsense)
+    assert core.answers == [(1, "HoldfastError")]
     assert len(calls) == 0
 
 

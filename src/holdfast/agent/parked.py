@@ -48,7 +48,9 @@ class Parked:
         """Refuse the call."""
         self._end(error)
 
-    def _end(self, outcome: bytes | HoldfastError) -> None:
+    def _end(self, outcome: object) -> None:
+        if not isinstance(outcome, bytes | HoldfastError):
+            outcome = HoldfastError(f"the service answered with {outcome!r}, which is not bytes")
         self._outcome = outcome
         if self._at is not None:
             self._deliver()
@@ -61,7 +63,7 @@ class Parked:
             return
         if isinstance(self._outcome, bytes):
             core.answer(number, self._outcome)
-        elif self._outcome is not None:
+        else:
             refuse(core, number, type(self._outcome).__name__, str(self._outcome))
 
     def park(self, calls: ParkedCalls, core: Answering, number: int) -> None:
@@ -71,9 +73,9 @@ class Parked:
             self._deliver()
 
     def give_up(self) -> None:
-        """Tell the service that nobody waits."""
+        """Tell the service that nobody waits, unless it has answered."""
         self.cancelled = True
-        if self._on_cancel is not None:
+        if self._on_cancel is not None and self._outcome is None:
             self._on_cancel()
 
 

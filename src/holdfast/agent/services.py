@@ -81,6 +81,7 @@ class Services:
             if isinstance(answer, bytes):
                 self._core.answer(number, answer)
             elif within is None:
+                self._give_up(answer.give_up)
                 raise BadInput(f"{what} replies later: use a waiting call")
             else:
                 self._parked.add(self._core, number, answer, time.monotonic() + within)
