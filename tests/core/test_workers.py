@@ -46,6 +46,56 @@ def test_what_hangs_has_some_threads_and_the_rest_waits_for_them() -> None:
     wait_for(lambda: 5 in core.answers)
 
 
+def test_what_no_thread_can_be_started_for_waits_for_those_that_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    workers, core, calls = Workers(Trouble()), Core(), ParkedCalls()
+    go_on = threading.Event()
+
+    def slow() -> bytes:
+        assert go_on.wait(60)
+        return b"at last"
+
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    calls.add(core, 0, workers.answer("slow", slow), 1e9)
+    with monkeypatch.context() as none_left:
+        none_left.setattr(threading.Thread, "start", no_thread)
+        calls.add(core, 1, workers.answer("slow", slow), 1e9)
+    go_on.set()
+    wait_for(lambda: core.answers == {0: "at last", 1: "at last"})
+    wait_for(lambda: workers._threads == 0)
+    with monkeypatch.context() as none_left:
+        none_left.setattr(threading.Thread, "start", no_thread)
+        with pytest.raises(RuntimeError):
+            workers.answer("slow", slow)
+    calls.add(core, 2, workers.answer("slow", slow), 1e9)
+    wait_for(lambda: 2 in core.answers)
+
+
+def test_what_only_its_caller_wants_is_not_begun_without_it() -> None:
+    workers, core, calls = Workers(Trouble(), most=1), Core(), ParkedCalls()
+    go_on, done = threading.Event(), list[str]()
+
+    def slow() -> bytes:
+        assert go_on.wait(60)
+        return b""
+
+    def work() -> bytes:
+        done.append("work")
+        return b""
+
+    calls.add(core, 0, workers.answer("slow", slow), 1e9)
+    calls.add(core, 1, workers.answer("mount", work, only_for_caller=True), 1e9)
+    calls.add(core, 2, workers.answer("refresh", work), 1e9)
+    calls.cancel(1)
+    calls.cancel(2)
+    go_on.set()
+    wait_for(lambda: workers._threads == 0)
+    assert done == ["work"]
+
+
 def test_what_fails_is_refused_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     monkeypatch.setattr(_core, "log_warning", told.append)

@@ -24,11 +24,18 @@ class Workers:
         self._threads = 0
         self._waiting: deque[tuple[str, Callable[[], object]]] = deque()
 
-    def answer(self, what: str, work: Callable[[], bytes]) -> Parked:
-        """Return a call that is answered by what `work` returns, or refused by what it raises."""
+    def answer(
+        self, what: str, work: Callable[[], bytes], *, only_for_caller: bool = False
+    ) -> Parked:
+        """Return a call that is answered by what `work` returns, or refused by what it raises.
+
+        What is done `only_for_caller` is not begun once that one has gone.
+        """
         parked = Parked()
 
         def end() -> None:
+            if only_for_caller and parked.cancelled:
+                return
             try:
                 parked.answer(work())
             except HoldfastError as error:
@@ -41,12 +48,22 @@ class Workers:
         return parked
 
     def run(self, what: str, work: Callable[[], object]) -> None:
-        """Let a thread do `work`; an error that nobody expected is told in the log."""
+        """Let a thread do `work`; an error that nobody expected is told in the log.
+
+        Raises RuntimeError if there is no thread, and none can be started.
+        """
         with self._lock:
             if self._threads < self._most:
-                Thread(target=self._work, daemon=True).start()
-                self._threads += 1
+                self._start_thread()
             self._waiting.append((what, work))
+
+    def _start_thread(self) -> None:
+        try:
+            Thread(target=self._work, daemon=True).start()
+            self._threads += 1
+        except RuntimeError:
+            if self._threads == 0:  # else one of those comes to it
+                raise
 
     def _work(self) -> None:
         while True:

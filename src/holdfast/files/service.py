@@ -132,7 +132,9 @@ class FilesService:
             return self._broadcast(method, message)
         if method == "mount":
             order = msgspec.msgpack.decode(message, type=MountOrder)
-            return self._workers.answer("files.mount", lambda: self._mount(order))
+            return self._workers.answer(
+                "files.mount", lambda: self._mount(order), only_for_caller=True
+            )
         raise BadInput(f"files has no method {method!r}")
 
     def _broadcast(self, method: str, message: bytes) -> bytes | Parked:
