@@ -55,8 +55,9 @@ class FilesService:
         self.due = 0.0
         self._node = shell.member.node
         self._directory = os.path.dirname(shell.member.socket.removeprefix("unix:"))
-        self._telling = threading.Lock()
+        self._lock = threading.Lock()
         self._untold: set[bytes] = set()  # paths at which mounts are still to look again
+        self._telling = False  # a thread is at it
         self._watching: dict[Parked, Progress] = {}  # a broadcast, and what each knows of it
 
     def configure(self, config: Config) -> None:
@@ -85,6 +86,7 @@ class FilesService:
         """
         self.due = now + self._period
         self._core.trust_files((LONGEST_SLEEP + 1) * self._period)
+        self._see_that_mounts_are_told()  # should that have failed before
 
     def was_away(self) -> None:
         """Files may have changed while we were taken for dead and told nothing."""
@@ -182,30 +184,47 @@ class FilesService:
         """Let the mounts look again at what was refreshed when nobody could tell us."""
         if not self._has_mounts():
             return b""
-        with self._telling:
+        with self._lock:
             self._untold.add(path)
-            if len(self._untold) > 1:  # somebody is at it already
-                return b""
-        self._workers.run("telling the mounts of a refresh", self._tell_until_all_know)
+        self._see_that_mounts_are_told()
         return b""
 
+    def _see_that_mounts_are_told(self) -> None:
+        with self._lock:
+            if self._telling or not self._untold:
+                return
+            self._telling = True
+        try:
+            self._workers.run("telling the mounts of a refresh", self._tell_until_all_know)
+        except BaseException:
+            self._telling = False  # the next tick tries again
+            raise
+
     def _tell_until_all_know(self) -> None:
+        try:
+            while not self._tell():
+                time.sleep(MOUNTS_WITHIN)
+        finally:
+            self._telling = False
+        self._see_that_mounts_are_told()  # of what came meanwhile
+
+    def _tell(self) -> bool:
         from .mount import control  # noqa: PLC0415
 
-        while True:
-            with self._telling:
-                paths = set(self._untold)
+        with self._lock:
+            paths, self._untold = self._untold, set()
+        told = False
+        try:
             # The kernel's own root is none of theirs.
             mounts = control.of_session(self._directory, self._node).values()
             roots = {os.fsencode(root.path) for one in mounts for root in one.roots}
             names = sorted(roots if b"/" in paths else paths)
-            if control.refresh(self._directory, self._node, names, MOUNTS_WITHIN):
-                time.sleep(MOUNTS_WITHIN)
-                continue
-            with self._telling:
-                self._untold -= paths
-                if not self._untold:
-                    return
+            told = not control.refresh(self._directory, self._node, names, MOUNTS_WITHIN)
+        finally:
+            if not told:
+                with self._lock:
+                    self._untold |= paths
+        return told
 
     def _has_mounts(self) -> bool:
         return any(".mount-" in name for name in os.listdir(self._directory))
