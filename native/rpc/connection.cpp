@@ -23,8 +23,10 @@ constexpr std::size_t kInput = 4 << 10;
 constexpr std::size_t kWindow = 256 << 10;
 // What one connection may send before others have their turn.
 constexpr std::size_t kTurn = 1 << 20;
-// What may wait for a peer that does not read, before one more answer.
-constexpr std::size_t kMostQueued = 4 << 20;
+// What may wait for a peer that has read nothing for as long as it bears silence itself, and for
+// any peer, before one more answer: many may be due at once, before it had the time to read one.
+constexpr std::size_t kMostUnread = 4 << 20;
+constexpr std::size_t kMostQueued = 64 << 20;
 
 bool would_block(int error) {
     return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
@@ -185,7 +187,14 @@ ParkedRequests& Connection::parked() {
 }
 
 bool Connection::reply(std::uint64_t request, const Result<std::string>& result) {
-    if (queue_.size() - queue_sent_ > kMostQueued) return false;
+    if (result.ok() && result->size() > kMaxMessage)
+        return reply(request, Status(Code::BadInput,
+                                     "an answer of " + std::to_string(result->size()) +
+                                         " bytes; the limit is " + std::to_string(kMaxMessage)));
+    std::size_t unread = queue_.size() - queue_sent_;
+    if (unread > kMostQueued ||
+        (unread > kMostUnread && Clock::now() - queue_moved_ > parked().silence()))
+        return false;
     Header header{.op = Op::Wait, .flags = kReply, .request = request};
     std::string meta;
     if (result.ok()) {
@@ -195,7 +204,7 @@ bool Connection::reply(std::uint64_t request, const Result<std::string>& result)
         header.status = result.status().code();
         meta = meta_of(result.status());
     }
-    queue_.erase(0, std::exchange(queue_sent_, 0));
+    prepare_queue();
     std::size_t at = queue_.size();
     queue_.resize(at + kHeaderBytes);
     encode_header(header, meta, queue_.data() + at);
@@ -205,14 +214,25 @@ bool Connection::reply(std::uint64_t request, const Result<std::string>& result)
 }
 
 void Connection::queue_heartbeat() {
+    prepare_queue();
     std::size_t at = queue_.size();
     queue_.resize(at + kHeaderBytes);
     encode_header({.op = Op::Wait, .flags = kReply}, {}, queue_.data() + at);
 }
 
+// Before something is added to it.
+void Connection::prepare_queue() {
+    if (queue_.empty()) queue_moved_ = Clock::now();
+    // Not for every answer: what is behind it may be long.
+    if (queue_sent_ > queue_.size() / 2) queue_.erase(0, std::exchange(queue_sent_, 0));
+}
+
 Connection::Flush Connection::send_queue() {
-    Flush result = send_text(queue_, queue_sent_);
+    std::size_t before = queue_sent_;
+    Flush result = send_text(std::string_view(queue_).substr(0, before + kTurn), queue_sent_);
+    if (queue_sent_ > before) queue_moved_ = last_active_;
     if (result != Flush::Done) return result;
+    if (queue_sent_ < queue_.size()) return Flush::NotWritable;  // it is, but others wait
     queue_sent_ = 0;
     if (queue_.capacity() > kInput)
         std::string().swap(queue_);

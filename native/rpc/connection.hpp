@@ -43,7 +43,7 @@ class Connection {
     // while answers are due or unsent, and answered in any order. It is never lent.
     bool waits() const { return parked_ != nullptr; }
     ParkedRequests& parked();
-    // Queues an answer for flush(); false if the peer has left too many unread.
+    // Queues an answer for flush(); false if the peer has left too many unread, and for too long.
     bool reply(std::uint64_t request, const Result<std::string>& result);
     void queue_heartbeat();
     bool has_unsent() const { return output_ || !queue_.empty(); }
@@ -82,6 +82,7 @@ class Connection {
     bool read_window(const FileSlice& slice, std::uint64_t limit, int flags);
     Flush send_text(std::string_view text, std::size_t& sent);
     Flush send_queue();
+    void prepare_queue();
     void consume(std::size_t bytes);
 
     Fd fd_;
@@ -103,6 +104,7 @@ class Connection {
     std::unique_ptr<ParkedRequests> parked_;
     std::string queue_;  // whole frames, of which the first bytes may have gone
     std::size_t queue_sent_ = 0;
+    TimePoint queue_moved_{};  // when its peer last took some of it, or it began
 };
 
 }  // namespace holdfast

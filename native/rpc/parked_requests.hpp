@@ -60,7 +60,7 @@ class ParkedRequests {
   private:
     std::map<std::uint64_t, Parked::Cancel> requests_;
     std::uint64_t last_ = 0;
-    Duration silence_{};
+    Duration silence_ = kLeastSilence;
     TimePoint heartbeat_due_{};
 };
 

@@ -228,23 +228,91 @@ TEST_CASE("one who does not read its answers is cut off, and stalls nobody") {
     auto& calls = node.agent().calls();
     AgentClient remote(kKey);
     Fd deaf = raw_connection(node.local);
-    std::string answer = random_bytes(1 << 20, 1);
     std::set<std::uint64_t> ids;
-    for (std::uint64_t request = 1; request <= 10; ++request) {
-        CHECK(send_all(deaf.get(), wait_frame(request, "deaf")));
-        ids.insert(taken(node).id);
-    }
-    auto left = ids;
-    while (left.size() > 2) {  // a queue of some MiB is not enough for these
-        calls.answer(*left.begin(), answer);
-        left.erase(left.begin());
+    auto park = [&](int count, Duration silence) {
+        for (int request = 1; request <= count; ++request) {
+            CHECK(send_all(deaf.get(),
+                           wait_frame(static_cast<std::uint64_t>(request), "deaf", silence)));
+            ids.insert(taken(node).id);
+        }
+    };
+    auto answer = [&](std::size_t size) {
+        calls.answer(*ids.begin(), random_bytes(size, 1));
+        ids.erase(ids.begin());
         auto other = remote.wait(node.local, {"s", "m", "", 60s}, kDeadline);
         REQUIRE(other.ok());
         calls.answer(taken(node).id, std::string("heard"));
         CHECK(*other->result() == "heard");
+    };
+    auto& traffic = node.agent().server().traffic();
+    SUBCASE("after the silence that it bears") {
+        park(10, 300ms);
+        for (int i = 0; i < 3; ++i) answer(1 << 20);
+        std::this_thread::sleep_for(500ms);
+        answer(1 << 20);  // fewer than 4 MiB were unread
+        answer(1 << 20);
+        CHECK(traffic.refused == 0);
+        CHECK(
+            send_all(deaf.get(), frame({.op = Op::Cancel, .request = 10}, "")));  // not deaf enough
+        REQUIRE(cancelled(node, {*ids.rbegin()}));
+        ids.erase(*ids.rbegin());
+        answer(1);
     }
-    CHECK(eventually([&] { return node.agent().server().traffic().refused == 1; }));
-    CHECK(cancelled(node, left));
+    SUBCASE("at once, if too many are unread") {
+        park(8, kDeadline);
+        for (int i = 0; i < 5; ++i) answer(kMaxMessage);
+        CHECK(traffic.refused == 0);
+        answer(1);
+    }
+    CHECK(eventually([&] { return traffic.refused == 1; }));
+    CHECK(cancelled(node, ids));
+}
+
+TEST_CASE("one who reads gets all answers that are due at once, however many") {
+    Node node;
+    auto& calls = node.agent().calls();
+    std::uint64_t count = 0;
+    std::size_t size = 0;
+    SUBCASE("small ones") {
+        count = 1000;
+        size = 20'000;
+    }
+    SUBCASE("large ones") {
+        count = 4;
+        size = 3 << 20;
+    }
+    Fd fd = raw_connection(node.local);
+    for (std::uint64_t request = 1; request <= count; ++request)
+        CHECK(send_all(fd.get(), wait_frame(request, "x")));
+    std::vector<std::uint64_t> ids;
+    while (ids.size() < count) ids.push_back(taken(node).id);
+    std::string bytes = random_bytes(size, 1);
+    for (auto id : ids) calls.answer(id, bytes);  // before any is read
+    Replies replies(fd);
+    for (std::uint64_t request = 1; request <= count; ++request) {
+        auto reply = replies.next();
+        REQUIRE(reply);
+        CHECK(reply->header.request == request);
+        CHECK(reply->body == bytes);
+    }
+}
+
+TEST_CASE("an answer that is too long is its call's failure alone") {
+    Node node;
+    auto& calls = node.agent().calls();
+    AgentClient remote(kKey);
+    auto large = remote.wait(node.local, {"s", "large", "", 60s}, kDeadline);
+    auto largest = remote.wait(node.local, {"s", "largest", "", 60s}, kDeadline);
+    auto neighbour = remote.wait(node.local, {"s", "neighbour", "", 60s}, kDeadline);
+    calls.answer(taken(node).id, std::string(kMaxMessage + 1, 'x'));
+    calls.answer(taken(node).id, std::string(kMaxMessage, 'x'));
+    CHECK(large->result().status().code() == Code::BadInput);
+    CHECK(large->result().status().message() ==
+          "an answer of 16777217 bytes; the limit is 16777216");
+    CHECK(largest->result()->size() == kMaxMessage);
+    CHECK_FALSE(neighbour->done());
+    calls.answer(taken(node).id, std::string("served"));
+    CHECK(*neighbour->result() == "served");
 }
 
 TEST_CASE("there are no more parked calls than allowed") {
