@@ -1,9 +1,11 @@
 #include "rpc/connection_pool.hpp"
 
 #include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -119,10 +121,18 @@ void ConnectionPool::give_back(const std::string& address, Channel channel) {
     Fd closed = std::move(channel).take();
 }
 
-void ConnectionPool::discard(Channel channel) {
+Result<Fd> ConnectionPool::make_waker(const std::string& address) {
     Lock lock(mutex_);
-    open_.erase(channel.fd());
-    Fd closed = std::move(channel).take();
+    Fd fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!fd) return system_failure(Code::Unavailable, "no descriptor to wait with", errno);
+    open_.emplace(fd.get(), address);
+    return fd;
+}
+
+void ConnectionPool::discard(Fd fd) {
+    Lock lock(mutex_);
+    open_.erase(fd.get());
+    fd.reset();
 }
 
 void ConnectionPool::keep(const Fd& file) {

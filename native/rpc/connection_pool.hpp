@@ -172,7 +172,10 @@ class ConnectionPool {
         const std::string& address, const std::shared_ptr<WaitingConnection>& failed);
     Result<Channel> dial(const std::string& address, Duration deadline, bool to_the_dead);
     void give_back(const std::string& address, Channel channel);
-    void discard(Channel channel);
+    // What wakes those who wait on a connection.
+    Result<Fd> make_waker(const std::string& address);
+    void discard(Channel channel) { discard(std::move(channel).take()); }
+    void discard(Fd fd);
     std::optional<Channel> take_idle(const std::string& address);
     void forget(const std::string& address);  // its agent has been replaced
     void drop_stale(std::vector<Idle>& connections, TimePoint now) REQUIRES(mutex_);
@@ -182,7 +185,8 @@ class ConnectionPool {
     const Duration looks_for_;
     Mutex mutex_;
     std::map<std::string, std::vector<Idle>, std::less<>> idle_ GUARDED_BY(mutex_);
-    // Every connection, idle or not, and where it leads: a forked child closes its copies.
+    // Every connection, idle or not, and every waker, and where it leads: a forked child closes its
+    // copies.
     std::map<int, std::string> open_ GUARDED_BY(mutex_);
     std::set<int> files_ GUARDED_BY(mutex_);  // that are kept; likewise
     // As far as anybody said.

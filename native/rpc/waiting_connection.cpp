@@ -1,6 +1,7 @@
 #include "rpc/waiting_connection.hpp"
 
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,7 +18,8 @@
 namespace holdfast {
 namespace {
 
-// How often a thread that signals are meant for looks for them while another watches the socket.
+// How often a thread that signals are meant for looks for them while it waits: one may have come
+// just before, or to another thread, and wakes nobody then.
 constexpr auto kSignalsEvery = std::chrono::milliseconds(100);
 
 std::atomic<std::uint64_t> forks{0};  // that led to this process
@@ -32,15 +34,6 @@ Status after_signal() {
                : Status();
 }
 
-// Waits for the socket; false if a signal came first.
-bool wait_for(int fd, short events, TimePoint until) {
-    auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(std::max(until - Clock::now(), Duration()));
-    pollfd one{fd, events, 0};
-    return ::poll(&one, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000))) >= 0 ||
-           errno != EINTR;
-}
-
 }  // namespace
 
 void WaitingConnection::forked() {
@@ -48,7 +41,9 @@ void WaitingConnection::forked() {
 }
 
 WaitingConnection::~WaitingConnection() {
-    if (channel_) pool_.discard(std::move(*channel_));
+    if (!channel_) return;
+    pool_.discard(std::move(*channel_));
+    pool_.discard(std::move(waker_));
 }
 
 // ---- its life --------------------------------------------------------------------------------
@@ -60,13 +55,17 @@ Status WaitingConnection::open(Duration deadline) {
         if (failure_) return *failure_;
         if (channel_) return {};
     }
-    auto channel = pool_.dial(address_, deadline, false);
+    auto waker = pool_.make_waker(address_);
+    auto channel =
+        waker.ok() ? pool_.dial(address_, deadline, false) : Result<Channel>(waker.take_status());
     Lock lock(mutex_);
     if (channel.ok()) {
         channel_.emplace(std::move(*channel));
+        waker_ = std::move(*waker);
         heard_ = idle_since_ = Clock::now();
         return {};
     }
+    if (waker.ok()) pool_.discard(std::move(*waker));
     Status status = channel.take_status().located(address_);
     // A signal is one thread's; the next one tries again.
     if (status.code() != Code::HoldfastError) failure_ = status;
@@ -88,10 +87,31 @@ void WaitingConnection::retire(Duration longest) {
 void WaitingConnection::fail(Status reason) {
     if (failure_) return;
     failure_ = std::move(reason).located(address_);
-    ::shutdown(channel_->fd(), SHUT_RDWR);  // whoever watches it wakes
+    ::shutdown(channel_->fd(), SHUT_RDWR);  // whoever polls it wakes
+    while (!slots_.empty()) finish(*slots_.begin()->second, *failure_);
+    close_unless_polled();
+}
+
+void WaitingConnection::close_unless_polled() {
+    if (polling_ > 0) return;
     pool_.discard(std::move(*channel_));
     channel_.reset();
-    while (!slots_.empty()) finish(*slots_.begin()->second, *failure_);
+    pool_.discard(std::move(waker_));
+}
+
+void WaitingConnection::poll(short events, bool also_woken, TimePoint until) {
+    auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(std::max(until - Clock::now(), Duration()));
+    pollfd both[] = {{channel_->fd(), events, 0}, {waker_.get(), POLLIN, 0}};
+    ++polling_;
+    mutex_.unlock();
+    ::poll(both, also_woken ? 2 : 1,
+           static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
+    mutex_.lock();
+    --polling_;
+    eventfd_t ignored;
+    if (both[1].revents != 0) ::eventfd_read(waker_.get(), &ignored);
+    if (failure_) close_unless_polled();
 }
 
 // ---- sending ---------------------------------------------------------------------------------
@@ -126,9 +146,11 @@ Status WaitingConnection::flush(TimePoint end) {
             fail(Status(Code::DeadlineMissed, "no sign of life within the deadline"));
             break;
         }
-        int fd = channel_->fd();
+        const bool for_signals = handles_signals();
+        poll(POLLOUT, false, for_signals ? std::min(end, Clock::now() + kSignalsEvery) : end);
+        if (!for_signals) continue;
         mutex_.unlock();
-        Status status = wait_for(fd, POLLOUT, end) ? Status() : after_signal();
+        Status status = after_signal();
         mutex_.lock();
         if (!status.ok()) return status;
     }
@@ -218,7 +240,8 @@ void WaitingConnection::take(const Header& header, std::string_view meta, std::s
 void WaitingConnection::finish(Slot& slot, Result<std::string> result) {
     slot.result.emplace(std::move(result));
     slot.wake.notify_all();
-    slots_.erase(slot.request);  // perhaps the last reference to it
+    if (watched_) ::eventfd_write(waker_.get(), 1);  // it may be the one that watches for all
+    slots_.erase(slot.request);                      // perhaps the last reference to it
     if (slots_.empty()) idle_since_ = Clock::now();
 }
 
@@ -241,16 +264,11 @@ void WaitingConnection::conclude(Slot& slot) {
                           address_));
 }
 
-Status WaitingConnection::watch(TimePoint until) {
+void WaitingConnection::watch(TimePoint until) {
     watched_ = true;
-    int fd = channel_->fd();
-    short events = output_.empty() ? POLLIN : POLLIN | POLLOUT;
-    mutex_.unlock();
-    Status status = wait_for(fd, events, until) ? Status() : after_signal();
-    mutex_.lock();
+    poll(output_.empty() ? POLLIN : POLLIN | POLLOUT, true, until);
     watched_ = false;
-    if (status.ok()) send_some();
-    return status;
+    send_some();
 }
 
 Result<std::string> WaitingConnection::result(Slot& slot) {
@@ -258,14 +276,15 @@ Result<std::string> WaitingConnection::result(Slot& slot) {
     Lock lock(mutex_);
     auto entry = waiting_.insert(&slot);
     Status status;
-    while (conclude(slot), !slot.result && status.ok()) {
+    conclude(slot);
+    while (!slot.result && status.ok()) {
         auto until = std::min(silent_by(slot), slot.end);
-        if (!watched_) {
-            status = watch(until);
-            continue;
-        }
         if (for_signals) until = std::min(until, Clock::now() + kSignalsEvery);
-        slot.wake.wait_until(lock, until);
+        if (watched_)
+            slot.wake.wait_until(lock, until);
+        else
+            watch(until);
+        conclude(slot);
         if (slot.result || !for_signals) continue;
         lock.unlock();
         status = after_signal();
@@ -273,7 +292,8 @@ Result<std::string> WaitingConnection::result(Slot& slot) {
     }
     waiting_.erase(entry);
     if (!watched_ && !waiting_.empty()) (*waiting_.begin())->wake.notify_all();
-    return slot.result ? *slot.result : Result<std::string>(std::move(status));
+    // A signal's exception has to be raised, whatever came meanwhile.
+    return status.ok() ? *slot.result : Result<std::string>(std::move(status));
 }
 
 bool WaitingConnection::done(Slot& slot) {

@@ -57,9 +57,11 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
     bool done(Slot& slot);
     void cancel(Slot& slot);
 
-    // The first two give the lock up meanwhile.
+    // The first three give the lock up meanwhile.
     Status flush(TimePoint end) REQUIRES(mutex_);
-    Status watch(TimePoint until) REQUIRES(mutex_);
+    void watch(TimePoint until) REQUIRES(mutex_);
+    // Waits for the socket, or also to be woken.
+    void poll(short events, bool also_woken, TimePoint until) REQUIRES(mutex_);
     void queue(Op op, std::uint64_t request, std::string_view meta, Duration silence)
         REQUIRES(mutex_);
     bool send_some() REQUIRES(mutex_);  // false if the socket takes no more
@@ -74,12 +76,15 @@ class WaitingConnection : public std::enable_shared_from_this<WaitingConnection>
     void finish(Slot& slot, Result<std::string> result) REQUIRES(mutex_);
     void withdraw(Slot& slot, Status reason) REQUIRES(mutex_);
     void fail(Status reason) REQUIRES(mutex_);
+    void close_unless_polled() REQUIRES(mutex_);
 
     ConnectionPool& pool_;
     const std::string address_;
     Mutex dialling_ ACQUIRED_BEFORE(mutex_);
     Mutex mutex_;  // before the pool's
     std::optional<Channel> channel_ GUARDED_BY(mutex_);
+    Fd waker_ GUARDED_BY(mutex_);                       // of the thread that watches; an eventfd
+    int polling_ GUARDED_BY(mutex_) = 0;                // threads, without the lock
     std::optional<Status> failure_ GUARDED_BY(mutex_);  // nothing goes over it any more
     std::map<std::uint64_t, std::shared_ptr<Slot>> slots_ GUARDED_BY(mutex_);
     std::multiset<Slot*> waiting_ GUARDED_BY(mutex_);  // somebody is in result()

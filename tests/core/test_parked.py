@@ -213,6 +213,8 @@ if alone == "no":  # another thread watches the socket
     thread.start()
     time.sleep(0.2)
 threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+if alone == "elsewhere":  # another thread gets the signal: it does not wake this one
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
 try:
     call.result()
 except KeyboardInterrupt:
@@ -224,7 +226,7 @@ if alone == "no":
 """
 
 
-@pytest.mark.parametrize("alone", ["yes", "no"])
+@pytest.mark.parametrize("alone", ["yes", "no", "elsewhere"])
 def test_ctrl_c_ends_the_wait_and_not_the_call(room: Room, alone: str) -> None:
     command = [sys.executable, "-c", INTERRUPTED, KEY.hex(), room.tcp, alone]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN, check=True)

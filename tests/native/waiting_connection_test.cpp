@@ -2,8 +2,11 @@
 #include "rpc/waiting_connection.hpp"
 
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <thread>
 
 #include "support.hpp"
@@ -256,6 +259,91 @@ TEST_CASE("when the connection breaks all its calls fail, and the next dials ane
     Fd anew = agent.accept();
     CHECK(send_all(anew.get(), Impostor::answer(1, "again")));
     CHECK(*third->result() == "again");
+}
+
+TEST_CASE("whoever waits for a call that another thread cancels waits no longer") {
+    Impostor agent;
+    AgentClient remote(kKey);
+    auto call = remote.wait(agent.address, order(""), kDeadline);
+    auto other = remote.wait(agent.address, order(""), kDeadline);
+    Fd fd = agent.accept();
+    TimePoint end{};
+    std::thread waits([&] {
+        CHECK(call->result().status().message() == "the call was cancelled");
+        end = Clock::now();
+    });
+    std::this_thread::sleep_for(200ms);  // it is the first, so that it watches for both
+    std::thread follows([&] { CHECK(*other->result() == "other"); });
+    std::this_thread::sleep_for(50ms);
+    auto begin = Clock::now();
+    call->cancel();
+    waits.join();
+    CHECK(end - begin < kDeadline / 2);
+    CHECK(send_all(fd.get(), Impostor::answer(2, "other")));
+    follows.join();
+    CHECK(Clock::now() - begin < kDeadline / 2);
+}
+
+namespace {
+
+std::atomic<bool> held{false}, released{false};
+
+// Holds up the thread that it is sent to, whatever that is in.
+void hold(int) {
+    held = true;
+    for (int i = 0; i < 10'000 && !released; ++i) {
+        timespec moment{0, 1'000'000};
+        ::nanosleep(&moment, nullptr);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("no descriptor is closed while a thread polls it") {
+    Impostor agent;
+    AgentClient remote(kKey);
+    auto call = remote.wait(agent.address, order(""), kDeadline);
+    auto other = remote.wait(agent.address, order(""), kDeadline);
+    Fd fd = agent.accept();
+    auto open = open_descriptors();
+    held = released = false;
+    struct sigaction ours{}, before;
+    ours.sa_handler = hold;
+    ::sigaction(SIGUSR2, &ours, &before);
+    std::thread watches([&] { CHECK_FALSE(call->result().ok()); });
+    std::this_thread::sleep_for(200ms);
+    ::pthread_kill(watches.native_handle(), SIGUSR2);
+    REQUIRE(eventually([&] { return held.load(); }));
+    fd.reset();
+    CHECK(other->done());  // this thread finds out
+    CHECK(open_descriptors() == open - 1);
+    released = true;
+    watches.join();
+    ::sigaction(SIGUSR2, &before, nullptr);
+    CHECK(open_descriptors() == open - 3);
+}
+
+TEST_CASE("a connection that ends leaves no descriptor, nor one in a forked child") {
+    Impostor agent;
+    AgentClient remote(kKey);
+    auto before = open_descriptors();
+    auto call = remote.wait(agent.address, order(""), kDeadline);
+    auto connected = open_descriptors();
+    CHECK(in_child([&] { return static_cast<int>(connected - open_descriptors()); }) ==
+          static_cast<int>(connected - before));
+    SUBCASE("by us") {
+        call->cancel();
+        remote.connections().close_idle();
+    }
+    SUBCASE("by the agent") {
+        agent.accept().reset();
+        CHECK_FALSE(call->result().ok());
+    }
+    CHECK(open_descriptors() == before);
+    for (int i = 0; i < 3; ++i) {
+        CHECK_FALSE(remote.wait("unix:/nowhere/socket", order(""), kDeadline).ok());
+        CHECK(open_descriptors() == before);
+    }
 }
 
 TEST_CASE("an answer that does not match its checksum is its call's failure alone") {
