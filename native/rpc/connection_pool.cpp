@@ -19,8 +19,6 @@ namespace holdfast {
 namespace {
 
 constexpr std::size_t kIdlePerAddress = 16;
-// Shorter than the server's, so that it is the client who closes a connection first.
-constexpr auto kIdleTime = std::chrono::seconds(30);
 constexpr auto kLeastDeadline = std::chrono::milliseconds(1);
 constexpr auto kMostDeadline = std::chrono::hours(24);
 // Pieces of this size are still in the cache when their checksum is taken.
@@ -58,8 +56,8 @@ struct ConnectionPool::ForkGuard {
     }
 };
 
-ConnectionPool::ConnectionPool(std::string job_key, Duration looks_for)
-    : job_key_(std::move(job_key)), looks_for_(looks_for) {
+ConnectionPool::ConnectionPool(std::string job_key, Duration looks_for, Duration rest)
+    : job_key_(std::move(job_key)), looks_for_(looks_for), rest_(rest) {
     auto& guard = ForkGuard::instance();
     Lock lock(guard.mutex);
     guard.pools.insert(this);
@@ -87,7 +85,7 @@ void ConnectionPool::abandon_after_fork() {
 // They stand in the order of their return.
 void ConnectionPool::drop_stale(std::vector<Idle>& connections, TimePoint now) {
     auto fresh = std::find_if(connections.begin(), connections.end(),
-                              [&](const Idle& idle) { return idle.since > now - kIdleTime; });
+                              [&](const Idle& idle) { return idle.since > now - rest_; });
     for (auto idle = connections.begin(); idle != fresh; ++idle) open_.erase(idle->channel.fd());
     connections.erase(connections.begin(), fresh);
 }
@@ -105,20 +103,25 @@ std::optional<Channel> ConnectionPool::take_idle(const std::string& address) {
 }
 
 void ConnectionPool::give_back(const std::string& address, Channel channel) {
-    Lock lock(mutex_);
-    auto now = Clock::now();
-    if (now - last_sweep_ > kIdleTime) {  // also of agents that nobody asks any more
-        last_sweep_ = now;
-        for (auto& [other, connections] : idle_) drop_stale(connections, now);
-        std::erase_if(idle_, [](const auto& entry) { return entry.second.empty(); });
+    decltype(waiting_) waiting;  // retired without the lock, which they need
+    {
+        Lock lock(mutex_);
+        auto now = Clock::now();
+        if (now - last_sweep_ > rest_) {  // also of agents that nobody asks any more
+            last_sweep_ = now;
+            for (auto& [other, connections] : idle_) drop_stale(connections, now);
+            std::erase_if(idle_, [](const auto& entry) { return entry.second.empty(); });
+            waiting = waiting_;
+        }
+        auto& connections = idle_[address];
+        if (connections.size() < kIdlePerAddress && !closed_) {
+            connections.push_back({std::move(channel), now});
+        } else {
+            open_.erase(channel.fd());
+            Fd closed = std::move(channel).take();
+        }
     }
-    auto& connections = idle_[address];
-    if (connections.size() < kIdlePerAddress && !closed_) {
-        connections.push_back({std::move(channel), now});
-        return;
-    }
-    open_.erase(channel.fd());
-    Fd closed = std::move(channel).take();
+    for (auto& [other, connection] : waiting) connection->retire(rest_);
 }
 
 Result<Fd> ConnectionPool::make_waker(const std::string& address) {
@@ -236,7 +239,7 @@ Result<PendingCall> ConnectionPool::wait(const std::string& address, const std::
     std::shared_ptr<WaitingConnection> failed;
     for (;;) {
         auto [connection, fresh] = waiting_at(address, failed);
-        connection->retire(kIdleTime);
+        connection->retire(rest_);
         if (!fresh && !connection->usable()) {
             failed = connection;
             continue;

@@ -122,8 +122,10 @@ class Exchange {
 
 class ConnectionPool {
   public:
-    // `looks_for`: see Channel::look_for.
-    explicit ConnectionPool(std::string job_key, Duration looks_for = {});
+    // `looks_for`: see Channel::look_for. What rests for `rest` is closed. It is shorter than the
+    // server's, so that it is the client who closes a connection first.
+    explicit ConnectionPool(std::string job_key, Duration looks_for = {},
+                            Duration rest = std::chrono::seconds(30));
     ~ConnectionPool();
     ConnectionPool(const ConnectionPool&) = delete;
     ConnectionPool& operator=(const ConnectionPool&) = delete;
@@ -182,7 +184,7 @@ class ConnectionPool {
     void abandon_after_fork() REQUIRES(mutex_);
 
     const std::string job_key_;
-    const Duration looks_for_;
+    const Duration looks_for_, rest_;
     Mutex mutex_;
     std::map<std::string, std::vector<Idle>, std::less<>> idle_ GUARDED_BY(mutex_);
     // Every connection, idle or not, and every waker, and where it leads: a forked child closes its

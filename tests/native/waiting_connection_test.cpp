@@ -346,6 +346,31 @@ TEST_CASE("a connection that ends leaves no descriptor, nor one in a forked chil
     }
 }
 
+TEST_CASE("a connection on which nothing waits any more is closed while others are in use") {
+    Node node;
+    Impostor agent;
+    ConnectionPool pool(kKey, {}, 100ms);
+    auto wait = [&] { return pool.wait(agent.address, order("").encode(), 60s, kDeadline); };
+    auto call = wait();
+    REQUIRE(call.ok());
+    Fd fd = agent.accept();
+    CHECK(receive_some(fd.get(), 4096).size() > 0);
+    Question question{.op = Op::Stat, .meta = KeyMessage{"key"}.encode()};
+    auto ask = [&] {
+        std::this_thread::sleep_for(150ms);
+        CHECK(pool.ask(node.local, question, kDeadline).status().code() == Code::NotFound);
+    };
+    ask();
+    CHECK_FALSE(call->done());  // this one is waited for
+    CHECK(send_all(fd.get(), Impostor::answer(1, "answer")));
+    CHECK(*call->result() == "answer");
+    ask();
+    char byte;
+    timeval limit{5, 0};
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    CHECK(::recv(fd.get(), &byte, 1, 0) == 0);
+}
+
 TEST_CASE("an answer that does not match its checksum is its call's failure alone") {
     Impostor agent;
     AgentClient remote(kKey);
