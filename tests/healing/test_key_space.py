@@ -114,7 +114,7 @@ def test_a_suspect_is_left_out_where_all_suspect_it_and_nowhere_else(
 
     with pytest.raises(errors.StaleView, match="considers alive"):
         put(around, victim)
-    with pytest.raises(errors.BadInput, match="at most 1 owners"):
+    with pytest.raises(errors.BadInput, match="a writer may skip at most 1"):
         put(around, victim, order[-1])
     six.stop(5)
     wait_for(lambda: all(inside.state(victim, node) is not State.ALIVE for node in range(5)))
