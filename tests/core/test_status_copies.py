@@ -42,8 +42,8 @@ def report(*lost: str, died_together: tuple[tuple[str, ...], ...] = ()) -> Statu
     )
 
 
-ALL = "Every object has as many copies as requested."
-LEFT = "Every object that is left has as many copies as requested."
+ALL = "All objects have the requested number of copies."
+LEFT = "All remaining objects have the requested number of copies."
 SPARE = "Objects with their only copy on node-2 may be lost."
 
 
