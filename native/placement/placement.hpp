@@ -1,6 +1,7 @@
-// Where objects belong in one view: a ring, the members that stand on it, and the tables of key
-// spaces whose keys lie elsewhere. It knows nothing of who looks at it, so that all members of a
-// view can share one. Immutable once it is shared, so thread-safe; never blocks.
+// Where objects belong in one view: a ring, the members that stand on it, the tables of key spaces
+// whose keys lie elsewhere, and the windows of rosters, likewise. It knows nothing of who looks at
+// it, so that all members of a view can share one. Immutable once it is shared, so thread-safe;
+// never blocks.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "placement/ring.hpp"
 #include "placement/slot_table.hpp"
 #include "placement/trees.hpp"
+#include "placement/windows.hpp"
 
 namespace holdfast {
 
@@ -43,6 +45,8 @@ struct Placement {
     // Of the key spaces, the longest prefixes first: the first that fits a key has its owners. The
     // ring has all other keys.
     std::vector<SlotTable> tables = {};
+    // Of the rosters that are known; keys that lie in windows are of no key space.
+    WindowTable windows = {};
 
     // `racks` are of the same nodes; without any, all share one.
     static std::shared_ptr<const Placement> make(Ring ring, std::vector<std::uint64_t> numbers,
@@ -50,29 +54,36 @@ struct Placement {
                                                  std::uint64_t identity,
                                                  std::vector<std::string> racks = {},
                                                  std::optional<Ring> with_lost = std::nullopt,
-                                                 std::vector<SlotTable> tables = {}) {
+                                                 std::vector<SlotTable> tables = {},
+                                                 WindowTable windows = {}) {
         racks.resize(numbers.size());
         std::ranges::stable_sort(tables, std::ranges::greater(),
                                  [](const SlotTable& table) { return table.prefix.size(); });
         return std::make_shared<const Placement>(
             Placement{std::move(ring), std::move(numbers), std::move(addresses), identity,
-                      Trees(racks), std::move(with_lost), std::move(tables)});
+                      Trees(racks), std::move(with_lost), std::move(tables), std::move(windows)});
     }
 
     bool same_owners(const Placement& other) const {
-        return numbers == other.numbers && ring == other.ring && tables == other.tables;
+        return numbers == other.numbers && ring == other.ring && tables == other.tables &&
+               windows == other.windows;
     }
-    // The table of the key space in which `key` lies; null: it lies on the ring.
+    // The table of the key space in which `key` lies; null: it lies on the ring or in a window.
     const SlotTable* table(std::string_view key) const {
+        if (WindowTable::has(key)) return nullptr;
         auto found = std::ranges::find_if(tables, [&](auto& table) { return table.has(key); });
         return found == tables.end() ? nullptr : &*found;
     }
-    // Fewer if there are fewer, and never more than kMaxCopies. Of a key space some may be left
-    // out, of the ring nobody is.
+    // Fewer if there are fewer, and never more than kMaxCopies. Of a key space or a window some may
+    // be left out, of the ring nobody is.
     Owners owners(std::string_view key, std::size_t copies,
                   std::span<const std::uint64_t> without = {}) const {
         Owners found;
         copies = std::min(copies, kMaxCopies);
+        if (WindowTable::has(key)) {
+            found.count = windows.owners(key, without, std::span(found.numbers).first(copies));
+            return found;
+        }
         if (const SlotTable* here = table(key)) {
             found.count = here->owners(key, without, std::span(found.numbers).first(copies));
             return found;

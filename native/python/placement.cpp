@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "files/messages.hpp"
 #include "placement/ring.hpp"
 #include "placement/trees.hpp"
+#include "placement/windows.hpp"
 #include "python/bind.hpp"
 #include "python/raise.hpp"
 
@@ -22,6 +24,7 @@ using holdfast::Placement;
 using holdfast::Ring;
 using holdfast::SlotTable;
 using holdfast::Trees;
+using holdfast::WindowTable;
 
 namespace {
 
@@ -44,6 +47,22 @@ SlotTable slot_table(std::string prefix, std::vector<std::vector<std::uint64_t>>
         if (std::set<std::uint64_t>(slot.begin(), slot.end()).size() != slot.size())
             refuse("a member is named twice in a slot of '" + prefix + "'");
     return {std::move(prefix), std::move(slots), may_leave_out};
+}
+
+// Of a roster: its id, its nodes and its role.
+using RosterTuple = std::tuple<std::string, std::vector<std::string>, std::string>;
+// Of a member: its number, node, host, rack and role.
+using MemberTuple = std::tuple<std::uint64_t, std::string, std::string, std::string, std::string>;
+
+WindowTable window_table(std::vector<RosterTuple> rosters, std::vector<MemberTuple> members) {
+    std::vector<holdfast::Roster> known;
+    for (auto& [id, nodes, role] : rosters)
+        known.push_back({std::move(id), std::move(nodes), std::move(role)});
+    std::vector<holdfast::WindowMember> live;
+    for (auto& [number, node, host, rack, role] : members)
+        live.push_back(
+            {number, std::move(node), std::move(host), std::move(rack), std::move(role)});
+    return {std::move(known), std::move(live)};
 }
 
 struct TreesOfRing {
@@ -111,6 +130,21 @@ void bind_placement(nb::module_& module) {
             },
             "prefix"_a, "slots"_a, "may_leave_out"_a = 0);
 
+    nb::class_<WindowTable>(module, "WindowTable",
+                            "holdfast.placement.windows.WindowTable at full speed. A roster is its "
+                            "id, its nodes and its role,\na member that lives is its number, node, "
+                            "host, rack and role.")
+        .def(
+            "__init__",
+            [](WindowTable* self, std::vector<RosterTuple> rosters,
+               std::vector<MemberTuple> members) {
+                new (self) WindowTable(window_table(std::move(rosters), std::move(members)));
+            },
+            "rosters"_a = std::vector<RosterTuple>(), "members"_a = std::vector<MemberTuple>(),
+            nb::sig("def __init__(self, rosters: collections.abc.Sequence[tuple[str, "
+                    "collections.abc.Sequence[str], str]] = (), members: "
+                    "collections.abc.Sequence[tuple[int, str, str, str, str]] = ()) -> None"));
+
     nb::class_<SharedPlacement>(
         module, "Placement",
         "Where objects belong in one view, for its members. "
@@ -118,13 +152,14 @@ void bind_placement(nb::module_& module) {
         "numbers[i] is the member on ring.nodes[i], addresses[i] is where it "
         "lives and racks[i]\nits rack; without racks all share one. `with_lost` "
         "is the ring with the nodes on it whose\nmembers were lost, if any. `tables` are of the "
-        "key spaces; the longest prefix of a key counts,\nand the ring has all other keys.")
+        "key spaces; the longest prefix of a key counts,\n`windows` have the keys that begin with "
+        "@space/ but for @space/names/, and the ring has all\nothers.")
         .def(
             "__init__",
             [](SharedPlacement* self, const Ring& ring, std::vector<std::uint64_t> numbers,
                std::vector<std::string> addresses, std::uint64_t identity,
                std::vector<std::string> racks, std::optional<Ring> with_lost,
-               std::vector<SlotTable> tables) {
+               std::vector<SlotTable> tables, WindowTable windows) {
                 std::set<std::string> prefixes;
                 for (auto& table : tables)
                     if (!prefixes.insert(table.prefix).second)
@@ -135,17 +170,18 @@ void bind_placement(nb::module_& module) {
                         refuse(std::to_string(count) + " members for the " +
                                std::to_string(ring.nodes().size()) +
                                " nodes of the ring; give one for each");
-                new (self) SharedPlacement{
-                    Placement::make(ring, std::move(numbers), std::move(addresses), identity,
-                                    std::move(racks), std::move(with_lost), std::move(tables))};
+                new (self) SharedPlacement{Placement::make(
+                    ring, std::move(numbers), std::move(addresses), identity, std::move(racks),
+                    std::move(with_lost), std::move(tables), std::move(windows))};
             },
             "ring"_a, "numbers"_a, "addresses"_a, nb::kw_only(), "identity"_a,
             "racks"_a = std::vector<std::string>(), "with_lost"_a = nb::none(),
-            "tables"_a = std::vector<SlotTable>(),
+            "tables"_a = std::vector<SlotTable>(), "windows"_a = WindowTable(),
             nb::sig("def __init__(self, ring: Ring, numbers: collections.abc.Sequence[int], "
                     "addresses: collections.abc.Sequence[str], *, identity: int, racks: "
                     "collections.abc.Sequence[str] = (), with_lost: Ring | None = None, tables: "
-                    "collections.abc.Sequence[SlotTable] = ()) -> None"))
+                    "collections.abc.Sequence[SlotTable] = (), windows: WindowTable = ...) -> "
+                    "None"))
         .def_prop_ro(
             "ring", [](const SharedPlacement& self) { return &self.placement->ring; },
             nb::rv_policy::reference_internal, "Of those who live.")
@@ -154,7 +190,8 @@ void bind_placement(nb::module_& module) {
             [](const SharedPlacement& self, const nb::bytes& key, std::size_t copies,
                const std::vector<std::uint64_t>& without) {
                 const Placement& placement = *self.placement;
-                if (copies <= holdfast::kMaxCopies) {
+                // A window has no more of them.
+                if (copies <= holdfast::kMaxCopies || WindowTable::has(as_view(key))) {
                     auto owners = placement.owners(as_view(key), copies, without);
                     return std::vector<std::uint64_t>(owners.begin(), owners.end());
                 }
@@ -172,8 +209,8 @@ void bind_placement(nb::module_& module) {
             "key"_a, "copies"_a, "without"_a = std::vector<std::uint64_t>(),
             nb::sig("def owners(self, key: bytes, copies: int, without: "
                     "collections.abc.Sequence[int] = ()) -> list[int]"),
-            "The numbers of the owners of `key`, fewer if there are fewer. In a key space those\n"
-            "`without` own nothing.");
+            "The numbers of the owners of `key`, fewer if there are fewer. In a key space or a\n"
+            "window those `without` own nothing.");
 
     nb::class_<TreesOfRing>(module, "Trees", "holdfast.placement.trees.Trees at full speed.")
         .def(

@@ -48,6 +48,14 @@ class SlotTable:
 
     def __init__(self, prefix: bytes, slots: Sequence[Sequence[int]], may_leave_out: int = 0) -> None: ...
 
+class WindowTable:
+    """
+    holdfast.placement.windows.WindowTable at full speed. A roster is its id, its nodes and its role,
+    a member that lives is its number, node, host, rack and role.
+    """
+
+    def __init__(self, rosters: Sequence[tuple[str, Sequence[str], str]] = (), members: Sequence[tuple[int, str, str, str, str]] = ()) -> None: ...
+
 class Placement:
     """
     Where objects belong in one view, for its members. Immutable.
@@ -55,10 +63,11 @@ class Placement:
     numbers[i] is the member on ring.nodes[i], addresses[i] is where it lives and racks[i]
     its rack; without racks all share one. `with_lost` is the ring with the nodes on it whose
     members were lost, if any. `tables` are of the key spaces; the longest prefix of a key counts,
-    and the ring has all other keys.
+    `windows` have the keys that begin with @space/ but for @space/names/, and the ring has all
+    others.
     """
 
-    def __init__(self, ring: Ring, numbers: Sequence[int], addresses: Sequence[str], *, identity: int, racks: Sequence[str] = (), with_lost: Ring | None = None, tables: Sequence[SlotTable] = ()) -> None: ...
+    def __init__(self, ring: Ring, numbers: Sequence[int], addresses: Sequence[str], *, identity: int, racks: Sequence[str] = (), with_lost: Ring | None = None, tables: Sequence[SlotTable] = (), windows: WindowTable = ...) -> None: ...
 
     @property
     def ring(self) -> Ring:
@@ -66,8 +75,8 @@ class Placement:
 
     def owners(self, key: bytes, copies: int, without: Sequence[int] = ()) -> list[int]:
         """
-        The numbers of the owners of `key`, fewer if there are fewer. In a key space those
-        `without` own nothing.
+        The numbers of the owners of `key`, fewer if there are fewer. In a key space or a
+        window those `without` own nothing.
         """
 
 class Trees:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .._core import Placement, Ring, SlotTable
+from .._core import Placement, Ring, SlotTable, WindowTable
+from ..placement.windows import Roster, Standing, in_windows
 from .key_spaces import KeySpace, fitting
 from .view import SPARE, Member, View
 
@@ -18,12 +19,19 @@ def lost_nodes(view: View) -> frozenset[str]:
 class Owners:
     """The placement over the members of a view that may own objects. Immutable.
 
-    Keys that lie in none of the `key_spaces` lie on the ring. Equal views give equal owners; a
-    suspect still owns. Nothing in it depends on whose view it is, so that members of one view can
-    share it.
+    Keys that lie in none of the `key_spaces`, nor in a window, lie on the ring. Equal views give
+    equal owners; a suspect still owns. A key of a roster that is none of the `rosters` has no
+    owners: so those of a key are the same for all that have one view, or none. Nothing in it
+    depends on whose view it is, so that members of one view can share it.
     """
 
-    def __init__(self, view: View, virtual_nodes: int, key_spaces: Sequence[KeySpace] = ()) -> None:
+    def __init__(
+        self,
+        view: View,
+        virtual_nodes: int,
+        key_spaces: Sequence[KeySpace] = (),
+        rosters: Sequence[Roster] = (),
+    ) -> None:
         pool = view.owners_pool()
         self.identity = view.identity
         self.members = {member.number: member for member in pool}
@@ -39,6 +47,12 @@ class Owners:
             self.members.update((member.number, member) for slot in slots for member in slot)
             numbers = [[member.number for member in slot] for slot in slots]
             tables.append(SlotTable(space.prefix, numbers, space.may_leave_out))
+        live = view.live() if rosters else []  # spares stand in for others
+        self.members.update((member.number, member) for member in live)
+        windows = WindowTable(
+            [(roster.id, roster.nodes, roster.role) for roster in rosters],
+            [Standing(one.number, one.node, one.host, one.rack, one.role) for one in live],
+        )
         self.placement = Placement(
             ring,
             [member.number for member in standing],
@@ -47,6 +61,7 @@ class Owners:
             racks=[member.rack for member in standing],
             with_lost=Ring([*on_node, *self.lost], virtual_nodes) if self.lost else None,
             tables=tables,
+            windows=windows,
         )
         self.ring = self.placement.ring
 
@@ -55,5 +70,5 @@ class Owners:
         return [self.members[number] for number in self.placement.owners(key, copies)]
 
     def space(self, key: bytes) -> KeySpace | None:
-        """Return the key space in which `key` lies; None: it lies on the ring."""
-        return fitting(self._key_spaces, key)
+        """Return the key space in which `key` lies; None: it lies on the ring or in a window."""
+        return None if in_windows(key) else fitting(self._key_spaces, key)
