@@ -5,13 +5,15 @@
 namespace holdfast {
 
 std::optional<Notice> Notice::decode(const std::string& encoded) {
-    if (encoded.empty() || encoded.size() > kMost) return std::nullopt;
+    if (encoded.empty()) return std::nullopt;
     auto topic = static_cast<Topic>(encoded.front());
+    if (encoded.size() > (topic == Topic::Roster ? 1 + kMostRoster : kMost)) return std::nullopt;
     switch (topic) {
         case Topic::Tombstone:
         case Topic::Watermark:
         case Topic::Path:
         case Topic::Refresh:
+        case Topic::Roster:
             return Notice{topic, encoded.substr(1)};
     }
     return std::nullopt;

@@ -18,14 +18,15 @@ enum class Topic : char {
     Watermark = 'w',  // versions that were dropped (store/watermarks.hpp)
     Path = 'p',       // a path that left the cache, or returned (files/invalidated_paths.hpp)
     Refresh = 'r',    // what is known of files is to be revalidated (files/refreshes.hpp)
+    Roster = 's',     // the nodes of a space (placement/windows.hpp)
 };
 
 struct Notice {
     Topic topic = Topic::Tombstone;
     std::string text;
 
-    // Longer ones are none: a key, and some numbers.
-    static constexpr std::size_t kMost = 4096 + 64;
+    // Longer ones are none: a key, and some numbers; and a roster.
+    static constexpr std::size_t kMost = 4096 + 64, kMostRoster = 256 << 10;
 
     std::string encode() const { return static_cast<char>(topic) + text; }
     // Nothing if there is no such topic.

@@ -10,6 +10,7 @@ from holdfast.errors import Full
 from holdfast.membership.key_spaces import KeySpace
 from holdfast.membership.owners import Owners
 from holdfast.membership.view import COMPUTE, SPARE, Entry, Member, State, View
+from holdfast.placement.windows import Roster
 from holdfast.restoration.events import (
     AskInstruction,
     MergeInstruction,
@@ -34,14 +35,22 @@ class One:
     """One member."""
 
     def __init__(
-        self, name: str, number: int, rate: float, partition_wait: float, role: str
+        self, name: str, number: int, rate: float, partition_wait: float, role: str, started: int = 0
     ) -> None:
         self.member = Member(
-            node=name, number=number, started=0, address=name, socket=name, pid=1, role=role
+            node=name,
+            number=number,
+            started=started,
+            address=name,
+            socket=name,
+            pid=1,
+            role=role,
         )
         self.removed: list[tuple[str, bytes]] = []
         self.store = Store(number, 10**9, self._watch)
         self.restorer = Restorer(number, self.store, rate, partition_wait)
+        self.view = View()
+        self.rosters: tuple[Roster, ...] = ()
         self.owners: Owners | None = None
 
     def _watch(self, what: str, key: bytes) -> None:
@@ -61,6 +70,7 @@ class Some:
         spares: int = 0,
     ) -> None:
         self.rng = random.Random(nodes)
+        self._limits = rate, partition_wait
         self.now = 100.0
         self.key_spaces = key_spaces
         roles = [COMPUTE] * (nodes - spares) + [SPARE] * spares
@@ -89,17 +99,32 @@ class Some:
                 Entry(one.member, 0, State.ALIVE if node in alive else State.DEAD)
                 for node, one in self.members.items()
             ]
-            view = View(entries)
             one = self.members[name]
-            one.owners = Owners(view, 20, self.key_spaces)
-            one.store.place(one.owners)
-            self.step(one, ViewEvent(one.owners, view.live(), view.lost()))
+            one.view = View(entries)
+            self._place(one)
+
+    def _place(self, one: One) -> None:
+        one.rosters = one.restorer.rosters
+        one.owners = Owners(one.view, 20, self.key_spaces, one.rosters)
+        one.store.place(one.owners)
+        self.step(one, ViewEvent(one.owners, one.view.live(), one.view.lost()))
 
     def die(self, *names: str) -> None:
         """Let members die, and the others know it."""
         self.dead.update(names)
         left = [name for name in self.members if name not in self.dead]
         self.see(left, left)
+
+    def restart(self, name: str) -> None:
+        """Let a member that died come back as another one, with nothing."""
+        old = self.members[name].member
+        one = self.members[name] = One(
+            name, old.number + 100, *self._limits, old.role, old.started + 1
+        )
+        del self.by_number[old.number]
+        self.by_number[one.member.number] = one
+        self.dead.discard(name)
+        self.see(self.members)
 
     def put(
         self,
@@ -137,6 +162,11 @@ class Some:
     def step(self, one: One, event: RestorationEvent) -> None:
         for instruction in one.restorer.step(event, self.now, self.rng):
             self.queue.append((one, instruction))
+        self._heard(one)
+
+    def _heard(self, one: One) -> None:
+        if one.restorer.rosters is not one.rosters:
+            self._place(one)
 
     def tick(self, periods: int = 1) -> None:
         for _ in range(periods):
@@ -166,8 +196,11 @@ class Some:
             self.asked.append(instruction.request)
             event: RestorationEvent = RequestFailedEvent(instruction.ticket)
             if self._reaches(one, instruction.member):
-                other = self.by_number[instruction.member.number].restorer
-                event = RequestRepliedEvent(instruction.ticket, other.answer(instruction.request))
+                other = self.by_number[instruction.member.number]
+                event = RequestRepliedEvent(
+                    instruction.ticket, other.restorer.answer(instruction.request)
+                )
+                self._heard(other)
             if self.keeps(one, instruction.request):
                 self._kept.append((one, event))
             else:

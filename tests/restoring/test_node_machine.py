@@ -8,8 +8,12 @@ from typing import Any
 
 from holdfast.membership import events as membership
 from holdfast.membership.owners import Owners
+from holdfast.membership.rosters import roster_of
 from holdfast.membership.view import Entry, Member, State, View
+from holdfast.placement.windows import Roster
 from holdfast.restoration import events as restoring
+from holdfast.restoration.holdings import ROSTER
+from holdfast.restoration.messages import ExchangedNotices, ExchangeNotices
 from holdfast.restoration.node_machine import (
     AwayInstruction,
     NewsInstruction,
@@ -149,6 +153,43 @@ def test_restoring_rests_while_it_has_nothing_to_do() -> None:
     for second in range(9):
         node.step(restoring.RestorationTickEvent(), 10.0 + second)
     assert len(stepped) == 3
+
+
+def roster() -> Roster:
+    return roster_of([member(1), member(2)])
+
+
+def window_key(of: Roster) -> bytes:
+    return f"@space/{of.id}/s:v/1+1/0.0/0:4".encode()
+
+
+def test_a_new_roster_is_placed_under_the_same_view_and_once() -> None:
+    node, new = Node(2), roster()
+    [before] = of(PlacedInstruction, node.began)
+    assert before.owners.of(window_key(new), 2) == []
+    out = node.step(restoring.RostersEvent([new]))
+    [placed] = of(PlacedInstruction, out)
+    assert placed.owners.identity == before.owners.identity
+    assert [one.number for one in placed.owners.of(window_key(new), 2)] == [1, 2]
+    assert node.store.owners(window_key(new), 2) == [1, 2]
+    assert node.store.calls[0] == "placed on 2"
+    assert "surveyed" in node.store.calls  # restoring begins anew under these owners
+    assert not of(PlacedInstruction, node.step(restoring.RostersEvent([new])))
+    later = node.step(membership.ExchangedEvent([Entry(member(3), 0, State.ALIVE)]))
+    [again] = of(PlacedInstruction, later)
+    assert [one.number for one in again.owners.of(window_key(new), 2)] == [1, 2]
+
+
+def test_a_roster_that_another_member_tells_of_is_placed_too() -> None:
+    node, new = Node(2), roster()
+    notice = ROSTER + new.encode()
+    junk = [ROSTER + b"of another version", ROSTER]
+    node.machine.answer(ExchangeNotices(list(range(256)), [notice, *junk]))
+    [placed] = of(PlacedInstruction, node.step(restoring.AskedEvent()))
+    assert [one.number for one in placed.owners.of(window_key(new), 2)] == [1, 2]
+    told = node.machine.answer(ExchangeNotices(list(range(256)), []))
+    assert isinstance(told, ExchangedNotices)
+    assert sorted(told.notices) == sorted([notice, *junk])  # who can read it may
 
 
 def watch(step: Callable[..., Any], stepped: list[Any]) -> Callable[..., Any]:

@@ -9,6 +9,7 @@ import msgspec
 
 from ..membership.owners import Owners
 from ..membership.view import Member
+from ..placement.windows import Roster
 from .holdings import ObjectSummary
 from .messages import Reply, Request
 
@@ -19,6 +20,12 @@ class ViewEvent(msgspec.Struct, frozen=True):
     owners: Owners
     live: Sequence[Member]
     lost: Sequence[Member]
+
+
+class RostersEvent(msgspec.Struct, frozen=True):
+    """A client knows these; every member is to know them."""
+
+    rosters: Sequence[Roster]
 
 
 class RestorationTickEvent(msgspec.Struct, frozen=True):
@@ -55,6 +62,7 @@ class RequestFailedEvent(msgspec.Struct, frozen=True):
 
 RestorationEvent = (
     ViewEvent
+    | RostersEvent
     | RestorationTickEvent
     | AskedEvent
     | RequestRepliedEvent

@@ -9,6 +9,7 @@ import msgspec
 
 from .. import _core
 from ..membership.owners import Owners
+from ..placement.windows import LONGEST
 
 #: The digest of what two members share is kept in this many parts, by the hash of the key.
 BUCKETS = 64
@@ -23,8 +24,10 @@ _LONGEST = 4096
 #: Any number that the core takes.
 Number = Annotated[int, msgspec.Meta(ge=0)]
 Key = Annotated[bytes, msgspec.Meta(min_length=1, max_length=4096)]
-#: As native/store/notices.hpp has it.
-Notice = Annotated[bytes, msgspec.Meta(min_length=1, max_length=4160)]
+#: As native/store/notices.hpp has it; only a roster is so long.
+Notice = Annotated[bytes, msgspec.Meta(min_length=1, max_length=1 + LONGEST)]
+#: With which a notice begins that is a roster.
+ROSTER = b"s"
 #: How many, and the exclusive or of their hashes.
 Digest = tuple[Number, Number]
 

@@ -2,7 +2,8 @@
 
 `step(event, now, rng)` takes what happened and returns what to do. The agent drives it with sockets
 and a clock, the simulator with neither. Membership comes first; when it changes who owns what, the
-holdings see that before restoring does, and before anything else happens.
+holdings see that before restoring does, and before anything else happens. So they do when restoring
+hears of a new roster, under the same view.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from ..membership.key_spaces import KeySpace
 from ..membership.owners import Owners, lost_nodes
 from ..membership.swim import Swim
 from ..membership.view import Entry, Member, View
+from ..placement.windows import Roster
 from . import events as restoring
 from .holdings import Holdings
 from .messages import Reply, Request
@@ -95,6 +97,7 @@ class NodeMachine:
         self._holdings = holdings
         self._virtual_nodes = virtual_nodes
         self._key_spaces = key_spaces
+        self._rosters: tuple[Roster, ...] = ()
         self._suspects: frozenset[int] = frozenset()
         self._news: list[Entry] = []
         self._ticks = 0  # of restoring
@@ -163,7 +166,8 @@ class NodeMachine:
     def _place(self, out: list[NodeInstruction], now: float, rng: random.Random) -> None:
         """Put who lives now into force."""
         view = self.view
-        self.owners = Owners(view, self._virtual_nodes, self._key_spaces)
+        self._rosters = self.restorer.rosters
+        self.owners = Owners(view, self._virtual_nodes, self._key_spaces, self._rosters)
         self._holdings.place(self.owners)
         placed = PlacedInstruction(self.owners, view.live(), view.lost())
         out.append(placed)
@@ -187,3 +191,5 @@ class NodeMachine:
                 out.append(membership.SyncInstruction(wanted.member))
             else:
                 out.append(wanted)
+        if self.restorer.rosters is not self._rosters:
+            self._place(out, now, rng)

@@ -1,7 +1,8 @@
 """Rule 9: every member learns every notice; what is known merges.
 
 A notice says what none may forget: a key, or versions, that were dropped, a path that changed, a
-refresh (native/store/notices.hpp). Here it is bytes to be passed on.
+refresh, a roster (native/store/notices.hpp). Here it is bytes to be passed on; only rosters are
+read, as who owns what follows from them.
 
 News is passed on to random members a few times; a member that hears none compares now and then all
 the same, so that members that were cut off catch up.
@@ -9,12 +10,15 @@ the same, so that members that were cut off catch up.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
 from collections.abc import Sequence
 
+from ..errors import BadInput
 from ..membership.view import Member
-from .holdings import NOTICE_BUCKETS, Digest, Holdings
+from ..placement.windows import Roster
+from .holdings import NOTICE_BUCKETS, ROSTER, Digest, Holdings
 from .messages import (
     ComparedNotices,
     CompareNotices,
@@ -40,6 +44,8 @@ class NoticeExchange:
         self._known: Digest = (0, 0)
         self._to_tell = 0
         self._ticks = 0
+        #: Those heard of; another tuple when there is a new one.
+        self.rosters: tuple[Roster, ...] = ()
 
     def tick(self, others: Sequence[Member], rng: random.Random) -> None:
         """Compare with a random member if there is news, or it is time."""
@@ -64,6 +70,16 @@ class NoticeExchange:
         digest = self._holdings.notice_digest()
         self._ask(member, CompareNotices(digest), lambda reply: self._compared(member, reply))
 
+    def learn(self, notices: Sequence[bytes]) -> None:
+        """Take in what others, or our clients, have heard of."""
+        self._holdings.learn(notices)
+        for notice in notices:
+            if notice.startswith(ROSTER):
+                with contextlib.suppress(BadInput):  # of another version: passed on, and not used
+                    roster = Roster.decode(notice[len(ROSTER) :])
+                    if roster not in self.rosters:
+                        self.rosters += (roster,)
+
     def _compared(self, member: Member, reply: Reply | None) -> None:
         if not isinstance(reply, ComparedNotices) or not reply.buckets:
             return
@@ -85,7 +101,7 @@ class NoticeExchange:
 
             def answered(reply: Reply | None) -> None:
                 if isinstance(reply, ExchangedNotices):
-                    self._holdings.learn(reply.notices)
+                    self.learn(reply.notices)
                     go_on(more)
 
             self._ask(member, ExchangeNotices(now, notices, bounds), answered)
@@ -102,5 +118,5 @@ class NoticeExchange:
     def exchange(self, request: ExchangeNotices) -> ExchangedNotices:
         """Answer another member's `ExchangeNotices`."""
         ours = set(self._holdings.notices_in(request.buckets)).difference(request.notices)
-        self._holdings.learn(request.notices)
+        self.learn(request.notices)
         return ExchangedNotices(first((one for one in ours if one in request.bounds), bytes))

@@ -14,6 +14,7 @@ import msgspec
 
 from ..membership.owners import Owners
 from ..membership.view import Member
+from ..placement.windows import Roster
 from .anti_entropy import AntiEntropy
 from .events import (
     MergeInstruction,
@@ -26,9 +27,10 @@ from .events import (
     RestoredEvent,
     RestoreInstruction,
     RestoringKeySpace,
+    RostersEvent,
     ViewEvent,
 )
-from .holdings import ASIDE, Holdings, ObjectSummary, aside, version
+from .holdings import ASIDE, ROSTER, Holdings, ObjectSummary, aside, version
 from .losses import Losses
 from .messages import (
     Compare,
@@ -109,6 +111,8 @@ class Restorer:
             case ViewEvent(owners, live, lost):
                 self._losses.viewed(owners.members, live, lost)
                 self._use(owners, live, now, rng)
+            case RostersEvent(rosters):
+                self._notices.learn([ROSTER + roster.encode() for roster in rosters])
             case RestorationTickEvent():
                 self._tick(now, rng)
             case RequestRepliedEvent(ticket, reply):
@@ -126,6 +130,11 @@ class Restorer:
     def busy(self) -> bool:
         """Whether the next tick matters; else some may be left out, to let an idle node sleep."""
         return bool(self._pulls) or self._anti_entropy.has_more or self._notices.has_news
+
+    @property
+    def rosters(self) -> tuple[Roster, ...]:
+        """Those that we have heard of; owners are to be computed anew when it is another tuple."""
+        return self._notices.rosters
 
     @property
     def missing(self) -> int:

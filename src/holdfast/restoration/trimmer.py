@@ -53,15 +53,18 @@ class Trimmer:
         strays = self._holdings.strays(_ROUND, self._after)
         self._after = strays[-1].key if strays else b""
         by_owner: dict[int, list[ObjectSummary]] = {}
+        unconfirmed: set[bytes] = set()
         for held in strays:
-            for member in owners.of(held.key, held.copies):
+            members = owners.of(held.key, held.copies)
+            if not members:  # of a roster that we have not heard of: nobody can confirm it
+                unconfirmed.add(held.key)
+            for member in members:
                 by_owner.setdefault(member.number, []).append(held)
         if not by_owner:
             return
         self._round += 1
         self._running = True
         number, waiting = self._round, set(by_owner)
-        unconfirmed: set[bytes] = set()
 
         def answered(owner: int, reply: Reply | None) -> None:
             if isinstance(reply, Confirmed):
