@@ -21,10 +21,12 @@ def offered(shell: Shell, driver: NodeDriver) -> Iterator[Service]:
     from .agent.membership_service import MembershipService  # noqa: PLC0415
     from .agent.restoration_service import RestorationService  # noqa: PLC0415
     from .files.service import FilesService  # noqa: PLC0415
+    from .space.service import SpaceService  # noqa: PLC0415
 
     yield MembershipService(driver)
     yield RestorationService(driver)
     yield FilesService(shell)
+    yield SpaceService(driver)
 
 
 def main() -> None:

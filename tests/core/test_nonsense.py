@@ -33,6 +33,7 @@ METHODS = [
     ("files", "broadcast"),
     ("files", "broadcasting"),
     ("files", "mount"),
+    ("space", "learn"),
     ("agent", "nothing"),
     ("nobody", "status"),
     ("", ""),
@@ -152,6 +153,7 @@ UNREADABLE = [
     ("membership", "view", b"\x92\xa1x\x00"),
     ("agent", "arm", b"\xc1"),
     ("files", "refresh", b""),
+    ("space", "learn", b"\xc1"),
     ("files", "broadcast", msgspec.msgpack.encode([b"/nowhere", 1 << 63])),
 ]
 

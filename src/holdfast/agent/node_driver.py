@@ -16,6 +16,7 @@ from ..membership import events as swim
 from ..membership.key_spaces import KeySpace
 from ..membership.swim import LONGEST_SLEEP
 from ..membership.view import UNREADABLE, Entry, Member, View, encode, read
+from ..placement.windows import Roster
 from ..restoration import events as restoring
 from ..restoration import node_machine
 from ..restoration.messages import Reply, Request
@@ -86,6 +87,10 @@ class NodeDriver:
         self._narrator.failed(member, about, cause, self.view)
         self._step(swim.MemberDoubtEvent(member))
 
+    def learn(self, rosters: Sequence[Roster]) -> None:
+        """Place what lies in windows of these, and let all members hear of them."""
+        self._step(restoring.RostersEvent(rosters))
+
     def leave(self) -> None:
         """Say that we go, so that nobody has to find out."""
         self._step(swim.LeaveEvent())
@@ -151,7 +156,7 @@ class NodeDriver:
         self._narrator.restores(restorer.missing, restorer.restored)
 
     def _placed(self, placed: node_machine.PlacedInstruction) -> None:
-        if placed.owners.identity != self._identity:
+        if placed.owners.identity != self._identity:  # else it was for a roster, or a node lost
             self._identity = placed.owners.identity
             self._narrator.placed(self.view)
         self._narrator.waits(self.machine.restorer.partition_wait_left(time.monotonic()))

@@ -15,6 +15,7 @@ from ..errors import BadInput, HoldfastError, NoSession, TryAgain
 from ..membership import view as views
 from ..membership.key_spaces import KeySpace
 from ..membership.view import Member
+from ..placement.windows import Roster
 from ..session.node import own_name
 from .contacts import Contacts
 from .events import line
@@ -98,8 +99,21 @@ class Connection:
             self.merge(member)
         return changed
 
+    def know(self, roster: Roster) -> None:
+        """See also who owns what lies in windows of `roster`; who has not heard of it is told."""
+        with self._merging:
+            self.routing.know(roster)
+
     def merge(self, member: Member) -> bool:
-        """Exchange views with a member; tells whether ours changed who lives."""
+        """Exchange views with a member, and tell it our rosters.
+
+        Tells whether our view changed who lives.
+        """
+        if rosters := self.routing.rosters:
+            with contextlib.suppress(HoldfastError):
+                message = msgspec.msgpack.encode([roster.encode() for roster in rosters])
+                address = self.routing.address(member)
+                self.client.call(address, "space", "learn", message, deadline=self.deadline)
         with contextlib.suppress(HoldfastError):
             with self._merging:
                 message = msgspec.msgpack.encode(self.routing.entries())

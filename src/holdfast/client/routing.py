@@ -8,6 +8,7 @@ from ..errors import HoldfastError
 from ..membership.key_spaces import KeySpace
 from ..membership.owners import Owners, lost_nodes
 from ..membership.view import Entry, Member, State, View
+from ..placement.windows import Roster
 
 #: How many owners are looked up at first; a key is rarely sought further.
 _FIRST = 4
@@ -53,8 +54,8 @@ class Avoided:
 class _Routes:
     """A view and what follows from it; replaced as a whole, so threads see one or the other."""
 
-    def __init__(self, view: View, virtual_nodes: int, key_spaces: Sequence[KeySpace]) -> None:
-        self.owners = Owners(view, virtual_nodes, key_spaces)
+    def __init__(self, owners: Owners, view: View) -> None:
+        self.owners = owners
         self.live = view.live()
         self.lost = view.lost()
         self.by_address = {
@@ -65,7 +66,7 @@ class _Routes:
 class Routing:
     """A view, the owners that follow from it, and the members to avoid, for one client on `node`.
 
-    Reading is safe from several threads; `merge` is for one at a time.
+    Reading is safe from several threads; `merge` and `know` are for one at a time.
     """
 
     def __init__(
@@ -81,6 +82,8 @@ class Routing:
         self._is_here = node in here  # its socket is: the agent may be on another host
         self._virtual_nodes = virtual_nodes
         self._key_spaces = key_spaces
+        #: Those whose windows we know.
+        self.rosters: tuple[Roster, ...] = ()
         self._view = view
         self._avoided = Avoided(avoid)
         self._turn = 0  # which of the lost are asked next
@@ -120,8 +123,15 @@ class Routing:
         self._routes = self._follow()
         return True
 
+    def know(self, roster: Roster) -> None:
+        """See also who owns what lies in windows of `roster`."""
+        if roster not in self.rosters:
+            self.rosters += (roster,)
+            self._routes = self._follow()
+
     def _follow(self) -> _Routes:
-        return _Routes(self._view, self._virtual_nodes, self._key_spaces)
+        owners = Owners(self._view, self._virtual_nodes, self._key_spaces, self.rosters)
+        return _Routes(owners, self._view)
 
     def agrees(self, entries: list[Entry]) -> bool:
         """Whether a member whose whole view this is, and which we merged, knows all that we know.

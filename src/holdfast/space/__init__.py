@@ -1,0 +1,1 @@
+"""`job.space`: arrays in cells over the agents of a session, and the service behind it."""
