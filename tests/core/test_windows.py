@@ -84,26 +84,25 @@ rosters = st.builds(
     st.integers(1, 9),
     st.sampled_from(["compute", "staging"]),
 )
-numbers = st.one_of(st.integers(0, 6).map(str), st.sampled_from(["00", "15", "16", "1234567890"]))
-odd = st.sampled_from(["/", "+", ".", "", "//", "x", "\0", "\n"])
 
 
 @st.composite
 def keys(draw: st.DrawFn, of: Sequence[Roster]) -> bytes:
-    """Well-formed for the most part."""
-    parts = [
-        "@space",
-        draw(st.sampled_from([*(roster.id for roster in of), "0123abcd", "0123ABCD", "names"])),
-        draw(st.sampled_from(["s:v", "", "t", "a\nb"])),
-        f"{draw(numbers)}+{draw(numbers)}",
-        f"{draw(numbers)}.{draw(numbers)}",
-        draw(st.sampled_from(["0:4", "", "a/b"])),
-    ]
-    key = "/".join(parts)
-    if draw(st.integers(0, 5)) == 0:
-        at = draw(st.integers(0, len(key)))
-        key = key[:at] + draw(odd) + key[at + draw(st.integers(0, 1)) :]
-    return key.encode() + draw(st.sampled_from([b"", b"\0", b"\0version", b"\xff"]))
+    """Well-formed for the most part, and of a roster that is known."""
+    roster = draw(st.sampled_from([*of, *of, *of, plain(3)]))
+    units, survive = draw(st.integers(1, 5)), draw(st.integers(0, 4))
+    start = draw(st.integers(0, len(roster.nodes) - 1))
+    key = key_of(roster, start, draw(st.integers(0, units - 1)), units, survive)
+    if draw(st.integers(0, 3)):
+        return key
+    old, new = draw(st.tuples(st.sampled_from(PARTS), st.sampled_from(ODD)))
+    return draw(st.sampled_from([b"", b"\0x"])) + key.replace(old, new, 1)
+
+
+#: What is replaced in a key, and by what.
+PARTS = [b"@space/", b"/", b"/s:v", b"+", b".", b"/0:4", b"\0tail", b"1", b"2", b"3", b"0", b"a"]
+ODD = [b"", b"/", b"//", b"+", b".", b"\0", b"\n", b"\xff", b"A", b"x", b"0", b"00", b"9", b"15"]
+ODD += [b"16", b"999999999", b"1234567890", b"-1", b"@space/names/", b"@space/names", b" 1"]
 
 
 @settings(max_examples=400)

@@ -56,6 +56,20 @@ TEST_CASE("rule 9: sets of notices are equal if and only if their digests are") 
     CHECK(one.bytes() == bytes);
 }
 
+TEST_CASE("a notice is as long as a key, or as a roster") {
+    auto reads = [](char topic, std::size_t text) {
+        return Notice::decode(topic + std::string(text, 'x')).has_value();
+    };
+    for (char topic : {'t', 'w', 'p', 'r'}) {
+        CHECK(reads(topic, Notice::kMost - 1));
+        CHECK_FALSE(reads(topic, Notice::kMost));
+    }
+    CHECK(reads('s', Notice::kMostRoster));
+    CHECK_FALSE(reads('s', Notice::kMostRoster + 1));
+    CHECK_FALSE(reads('x', 1));
+    CHECK_FALSE(Notice::decode("").has_value());
+}
+
 TEST_CASE("rule 9: what was dropped cannot be put or got again, only dropped") {
     Node node;
     AgentClient remote(kKey);
