@@ -47,7 +47,6 @@ TEST_CASE("a unit stands on its slot, and its copy behind the units of its strip
 }
 
 TEST_CASE("a spare stands in for who is dead or left out, and then the others") {
-    Numbers before = owners(WindowTable({roster()}, members(6)), kHead + "0.0/0:4");
     CHECK(owners(WindowTable({roster()}, members(6, 0)), kHead + "0.0/0:4") == Numbers{105, 102});
     CHECK(owners(WindowTable({roster()}, members(6)), kHead + "0.0/0:4", 16, {100}) ==
           Numbers{105, 102});
