@@ -107,7 +107,8 @@ Result<ObjectPtr> Operations::pull_here(const Pull& wanted, Duration deadline) {
                                    .has_source = theirs->has_source,
                                    .copies = theirs->copies,
                                    .least = theirs->least,
-                                   .header = theirs->header});
+                                   .header = theirs->header,
+                                   .is_copy = true});
     if (!writer.ok()) {
         if (writer.status().code() == Code::Full && theirs->has_source)
             store_.let_go({theirs->key, theirs->size, theirs->header.behind(theirs->crc),

@@ -78,6 +78,7 @@ Answer Operations::seal(const PutMessage& message, std::unique_ptr<Kept>& kept,
     if (!chunks.ok()) return chunks.take_status();
     auto file = handing_.seal(*writer, message, std::move(*chunks));
     if (!file.ok()) return file.take_status();
+    if (Status status = writer->compare_overlapped(); !status.ok()) return status;
     fault_point(Stage::Seal);
     auto next = ask_next(message, writer->size(), body);
     if (!next.ok()) return next.take_status();

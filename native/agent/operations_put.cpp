@@ -74,6 +74,7 @@ Answer Operations::put_inline(const PutMessage& message, Body& body) {
     if (!writer.ok()) return writer.take_status();
     // Before it goes on: if the key holds other bytes here, nobody behind us may store these.
     if (Status status = writer->append(bytes->data(), bytes->size()); !status.ok()) return status;
+    if (Status status = writer->compare_overlapped(); !status.ok()) return status;
     if (!message.onward.empty()) {
         fault_point(Stage::Chain);
         Duration deadline = deadline_onward(message, body);
@@ -133,8 +134,9 @@ Result<std::optional<Exchange>> Operations::ask_next(const PutMessage& message, 
 
 Answer Operations::finish(const PutMessage& message, Writer& writer, std::optional<Exchange>& next,
                           std::uint32_t crc, const Body& body) {
-    Status failed;
-    if (next) {
+    // Those behind us store nothing before they have the checksum.
+    Status failed = writer.compare_overlapped();
+    if (next && failed.ok()) {
         Wait wait(incidents_, "forward", message.key, message.onward.front(),
                   deadline_onward(message, body));
         failed = next->finish_body(crc);

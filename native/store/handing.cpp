@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/scratch.hpp"
+#include "store/piece.hpp"
 
 namespace holdfast {
 namespace {
@@ -133,22 +134,30 @@ void Handing::look(const Holder* holder) {
     life->second.looked = began;
 }
 
-bool Handing::take_from_silent(const std::string& key) {
-    const Holder* holder = nullptr;
-    {
+std::map<std::string, const Handing::Holder*> Handing::in_the_way_of(const std::string& key) {
+    std::map<std::string, const Holder*> found;
+    auto add = [&](auto& entry) { found.emplace(entry.first, entry.second.holder); };
+    Lock lock(mutex_);
+    if (auto file = files_.find(key); file != files_.end()) add(*file);
+    if (!PieceKey::is_one(key)) return found;
+    if (auto piece = PieceKey::parse(key); piece.ok()) for_each_overlapping(*piece, files_, add);
+    return found;
+}
+
+bool Handing::take_from_silent(const std::string& wanted) {
+    bool took = false;
+    for (auto& [key, holder] : in_the_way_of(wanted)) {
+        look(holder);
+        decltype(files_)::node_type taken;  // goes without the lock
         Lock lock(mutex_);
         auto found = files_.find(key);
-        if (found == files_.end()) return false;
-        holder = found->second.holder;
+        if (found == files_.end() || found->second.holder != holder ||
+            !lives_.at(holder).is_silent())
+            continue;
+        taken = files_.extract(found);
+        took = true;
     }
-    look(holder);
-    decltype(files_)::node_type taken;  // goes without the lock
-    Lock lock(mutex_);
-    auto found = files_.find(key);
-    if (found == files_.end() || found->second.holder != holder || !lives_.at(holder).is_silent())
-        return false;
-    taken = files_.extract(found);
-    return true;
+    return took;
 }
 
 void Handing::forget(const Holder* holder) {

@@ -56,7 +56,7 @@ class Handing {
         Handing& handing_;
     };
 
-    // As Store::create(), and the writers of keys whose holder is silent go before that.
+    // As Store::create(), and writers in its way whose holder is silent go before that.
     Result<Writer> create(const Store::NewObject& wanted);
 
     // A descriptor for each file, to write to; none for a key that is stored with that size
@@ -90,7 +90,10 @@ class Handing {
     bool lives(const Holder* holder);
     void look(const Holder* holder);
     void looked_at(const Holder* holder);
-    bool take_from_silent(const std::string& key);
+    // Keys that programs have in their hands and that keep this one from being written: itself, and
+    // those of pieces that it overlaps.
+    std::map<std::string, const Holder*> in_the_way_of(const std::string& key);
+    bool take_from_silent(const std::string& wanted);
     bool has_files(const Holder* holder) const REQUIRES(mutex_);
     Result<Fd> copy(Writer& writer, const Fd& handed, const std::vector<std::uint32_t>& chunks);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "store/piece.hpp"
+
 namespace holdfast {
 namespace {
 
@@ -20,6 +22,7 @@ Result<ObjectPtr> ObjectIndex::reserve(const std::string& key, std::uint64_t siz
     auto through = survey_.through().find(key);
     if (through != survey_.through().end() && through->second.held.size != size)
         return other_contents(key);
+    if (Status status = no_overlap_being_written(key); !status.ok()) return status;
     auto [slot, added] = objects_.try_emplace(key);
     if (added) return ObjectPtr();
     const ObjectPtr& existing = slot->second;
@@ -40,6 +43,31 @@ Status ObjectIndex::publish(ObjectPtr object) {
     survey_.added(object);
     objects_.at(key) = std::move(object);
     return {};
+}
+
+Status ObjectIndex::no_overlap_being_written(const std::string& key) const {
+    if (!PieceKey::is_one(key) || objects_.contains(key)) return {};
+    auto piece = PieceKey::parse(key);
+    bool is_written = false;
+    if (piece.ok())
+        for_each_overlapping(*piece, objects_,
+                             [&](auto& entry) { is_written |= entry.second == nullptr; });
+    if (!is_written) return {};
+    return Status(Code::Busy, "another request is writing a part of the box " +
+                                  piece->cell.text(piece->box) + " of '" +
+                                  std::string(piece->variable()) + "' right now; try again");
+}
+
+std::vector<ObjectPtr> ObjectIndex::overlapped(const std::string& key) const {
+    std::vector<ObjectPtr> found;
+    if (!PieceKey::is_one(key)) return found;
+    auto piece = PieceKey::parse(key);
+    if (piece.ok())
+        for_each_overlapping(*piece, objects_, [&](auto& entry) {
+            if (entry.second && entry.first != key && !hidden(entry.first))
+                found.push_back(entry.second);
+        });
+    return found;
 }
 
 void ObjectIndex::abandon(const std::string& key) {

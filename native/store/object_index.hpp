@@ -35,7 +35,11 @@ class ObjectIndex {
     // what is stored under it, of the same size, to be compared. KeyExists if other bytes are
     // certain or the key was dropped, Busy if it is somebody else's at this moment. A key that is
     // held through another object is the caller's as well: there is nothing to compare with yet.
+    // A piece (store/piece.hpp) is Busy, too, while one that it overlaps is being written.
     Result<ObjectPtr> reserve(const std::string& key, std::uint64_t size);
+    // The pieces that are stored and that a piece overlaps: where both have bytes they must agree.
+    // There will be no more of them while its key is reserved.
+    std::vector<ObjectPtr> overlapped(const std::string& key) const;
     // Stores an object under the key that was reserved for it. KeyExists if the key was dropped
     // meanwhile, or what is held under it through another object has another size or digest; it
     // stays reserved then.
@@ -185,6 +189,7 @@ class ObjectIndex {
     // Below a watermark, where a sweep may not have been.
     bool hidden(const std::string& key) const { return sweeping() && watermarks_.over(key); }
 
+    Status no_overlap_being_written(const std::string& key) const;
     bool is_here(const ObjectPtr& object) const { return find(object->key) == object; }
     // Null if it is another one.
     ObjectPtr find_exactly(const std::string& key, std::uint64_t size, std::uint32_t crc) const;

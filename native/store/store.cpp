@@ -5,6 +5,7 @@
 
 #include "base/fault.hpp"
 #include "base/hash.hpp"
+#include "store/piece.hpp"
 
 namespace holdfast {
 namespace {
@@ -189,6 +190,7 @@ Status Store::other_contents(const ObjectPtr& existing) {
 }
 
 Result<Writer> Store::create(NewObject wanted) {
+    if (Status status = PieceKey::check(wanted.key, wanted.size); !status.ok()) return status;
     auto object = std::make_shared<Object>();
     object->key = std::move(wanted.key);
     object->size = wanted.size;
@@ -201,11 +203,13 @@ Result<Writer> Store::create(NewObject wanted) {
     object->in_heap =
         !wanted.has_source && wanted.size < kHeapLimit && object->tier == Tier::Memory;
     ObjectPtr existing;
+    std::vector<ObjectPtr> overlapped;
     {
         Lock lock(mutex_);
         auto reserved = index_.reserve(object->key, object->size);
         if (!reserved.ok()) return reserved.take_status();
         existing = std::move(*reserved);
+        if (!existing && !wanted.is_copy) overlapped = index_.overlapped(object->key);
     }
     if (existing) {
         if (existing->header.bytes != object->header.bytes) return other_contents(existing);
@@ -236,6 +240,7 @@ Result<Writer> Store::create(NewObject wanted) {
     }
     object->tier = *found;
     Writer writer(this, object);
+    writer.overlapped_ = std::move(overlapped);
     object->chunks.reserve(object->size / kChunk + 1);  // not before we know that it fits
     if (object->in_heap) {
         object->bytes.reserve(object->size);

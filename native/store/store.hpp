@@ -72,10 +72,14 @@ class Store {
         std::uint16_t copies = 1;
         std::optional<std::uint16_t> least = {};  // unless all of them; nothing with a source
         ObjectHeader header = {};
+        // It is a copy of what others hold. Of pieces, each is kept beside what it overlaps then,
+        // as after a cut there may be; readers put them together in the order of their keys.
+        bool is_copy = false;
     };
     // Reserves room and the key. KeyExists if other bytes are certain or the key was dropped; if
-    // the size is the same the Writer compares. Busy if another Writer has the key, Full if nothing
-    // more can be evicted. What has a source lies on the disk where memory has no room for it.
+    // the size is the same, or if it is a piece that overlaps others, the Writer compares. Busy if
+    // another Writer has the key, Full if nothing more can be evicted, BadInput if it is a piece
+    // that cannot be. What has a source lies on the disk where memory has no room for it.
     Result<Writer> create(NewObject wanted);
 
     ObjectPtr find(const std::string& key);  // null if absent; counts as a use

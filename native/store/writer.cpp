@@ -95,6 +95,7 @@ Result<ObjectPtr> Writer::commit(std::uint32_t expected_crc) {
     if (object_->crc != expected_crc)
         return Status(Code::Damaged, "the bytes of '" + object_->key +
                                          "' do not match their checksum; put it again");
+    if (Status status = compare_overlapped(); !status.ok()) return status;
     if (existing_) {
         if (auto kept = store_->raise_copies(existing_, object_->copies, object_->least))
             return kept;

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/fd.hpp"
 #include "base/status.hpp"
@@ -22,6 +23,9 @@ class Writer {
     Status append(const char* data, std::size_t size);
     // Publishes the object if all bytes came and match `expected_crc`.
     Result<ObjectPtr> commit(std::uint32_t expected_crc);
+    // Of a piece (store/piece.hpp) whose bytes are all here: KeyExists if one that overlaps it has
+    // others in common. Before they are believed by anybody else; commit() does it in any case.
+    Status compare_overlapped();
 
     // Whether the key is stored already, so that bytes are only compared: append() then refuses
     // other bytes with KeyExists.
@@ -42,6 +46,7 @@ class Writer {
     Writer(Store* store, std::shared_ptr<Object> object)
         : store_(store), object_(std::move(object)) {}
     Status compare(const char* data, std::size_t size);
+    Status compare_with(const ObjectPtr& other);
     void sum(const char* data, std::size_t size);
 
     struct Release {
@@ -54,6 +59,8 @@ class Writer {
     std::string temporary_;
     // Set if the key is stored already: the new bytes are only compared with these.
     ObjectPtr existing_;
+    // Stored pieces that it overlaps, still to be compared.
+    std::vector<ObjectPtr> overlapped_;
 };
 
 }  // namespace holdfast

@@ -201,7 +201,7 @@ void agree(const std::vector<Node*>& nodes, std::uint64_t identity) {
         addresses.push_back(node->tcp);
     }
     for (Node* node : nodes)
-        node->agent().set_placement(Placement::make(Ring(names, 16), numbers, addresses, identity));
+        node->agent().set_placement(Placement::make(Ring(names, 64), numbers, addresses, identity));
 }
 
 std::string key_of(const std::vector<Node*>& owners, const std::string& stem) {
