@@ -152,6 +152,31 @@ Result<Exchange> AgentClient::get(const std::string& address, const GetMessage& 
                        deadline);
 }
 
+Result<AgentClient::Boxes> AgentClient::boxes(const std::string& address,
+                                              const BoxesMessage& message, bool local,
+                                              Duration deadline) {
+    if (message.entries.empty() || message.entries.size() > BoxesMessage::kMost)
+        return Status(Code::BadInput, "1 to " + std::to_string(BoxesMessage::kMost) +
+                                          " boxes can be asked for at once, not " +
+                                          std::to_string(message.entries.size()));
+    std::string body = message.encode();
+    Question question{.op = Op::Boxes, .meta = {}, .body = body};
+    if (local) question.flags = kDescriptor;
+    auto exchange = ask_watched(address, std::move(question), deadline);
+    if (!exchange.ok()) return exchange.take_status();
+    auto reply = BoxesReply::decode(exchange->meta());
+    if (!reply.ok()) return reply.take_status().located(address);
+    auto descriptors = exchange->take_descriptors();
+    std::uint64_t bytes = 0;
+    for (std::size_t i = 0; i < std::min(reply->entries.size(), message.entries.size()); ++i)
+        if (reply->entries[i].kind == BoxesReply::Kind::Bytes)
+            bytes += message.entries[i].region.box.volume().value_or(0) * message.item;
+    if (reply->entries.size() != message.entries.size() || reply->pieces() != descriptors.size() ||
+        bytes != exchange->reply().body_bytes)
+        return Status(Code::Damaged, "the reply does not fit what was asked for", address);
+    return Boxes{std::move(*exchange), std::move(reply->entries), std::move(descriptors)};
+}
+
 Result<Exchange> AgentClient::ask_watched(const std::string& address, Question question,
                                           Duration deadline) {
     watch(address, question);

@@ -11,6 +11,7 @@
 
 #include "files/messages.hpp"
 #include "rpc/connection_pool.hpp"
+#include "store/boxes_message.hpp"
 #include "store/messages.hpp"
 #include "store/watermarks.hpp"
 
@@ -38,6 +39,15 @@ class AgentClient {
     // The reply is there, its body still to be read (or a descriptor to be taken).
     Result<Exchange> get(const std::string& address, const GetMessage& message, bool descriptor,
                          Duration deadline);
+    // Elements of cells. The body has those that are said to come as bytes, in order; of those that
+    // come in pieces, which only an agent of this host passes, each piece has its descriptor.
+    struct Boxes {
+        Exchange exchange;
+        std::vector<BoxesReply::Entry> entries;
+        std::vector<Fd> descriptors;
+    };
+    Result<Boxes> boxes(const std::string& address, const BoxesMessage& message, bool local,
+                        Duration deadline);
     // A file of the shared file system, from the node that owns it or is asked to; the answer's
     // meta is its Attributes.
     Result<Exchange> read(const std::string& address, const FileOrder& order, Duration deadline);

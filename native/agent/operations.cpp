@@ -19,6 +19,7 @@ void Operations::add_to(Handlers& handlers) {
     handlers.add(Op::Hand, [this](Request& request) { return hand(request); });
     handlers.add(Op::Seal, [this](Request& request) { return seal(request); });
     handlers.add(Op::Get, [this](Request& request) { return get(request); });
+    handlers.add(Op::Boxes, [this](Request& request) { return boxes(request); });
     handlers.add(Op::List, [this](Request& request) -> Outcome {
         if (!store_.is_sweeping()) return list(request);
         // What was dropped and still lies there is passed over, however much it is.

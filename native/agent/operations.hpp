@@ -17,6 +17,7 @@
 #include "rpc/handlers.hpp"
 #include "rpc/incidents.hpp"
 #include "rpc/pool.hpp"
+#include "store/boxes_message.hpp"
 #include "store/handing.hpp"
 #include "store/messages.hpp"
 #include "store/store.hpp"
@@ -27,6 +28,8 @@ struct OperationCounters {
     std::atomic<std::uint64_t> puts{0}, put_bytes{0}, gets{0}, get_bytes{0}, pulls{0},
         pulled_bytes{0}, missing{0};
 };
+
+class Composition;
 
 // An object that another agent has.
 struct Pull {
@@ -82,6 +85,10 @@ class Operations {
     Outcome get(Request& request);
     Answer serve(const ObjectPtr& object, const GetMessage& message, bool descriptor);
     Answer serve_heap(const ObjectPtr& object, const GetMessage& message);
+    Outcome boxes(Request& request);
+    // Sets how many bytes it packed.
+    Answer boxes(const BoxesMessage& message, bool descriptors, std::uint64_t& packed);
+    Status pass(const Composition& one, BoxesReply::Entry& replied, std::vector<Fd>& descriptors);
     Status damaged_there(const Pull& wanted, Status status, Duration deadline);
     Result<ObjectPtr> compare_there(const ObjectPtr& object, const Pull& wanted, Duration deadline);
     Answer list(const Request& request);

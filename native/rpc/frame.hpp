@@ -46,8 +46,9 @@ enum class Op : std::uint8_t {
     Cancel = 18,  // nobody waits for that answer any more
     Hand = 19,
     Seal = 20,
+    Boxes = 21,
 };
-constexpr std::uint8_t kLastOp = 20;
+constexpr std::uint8_t kLastOp = 21;
 // 4 is not in use.
 constexpr bool is_op(std::uint8_t number) {
     return number >= 1 && number <= kLastOp && number != 4;

@@ -36,7 +36,8 @@ int parse_all(const std::string& meta) {
            parse<CallMessage>(meta) + parse<WaitMessage>(meta) + parse<ProbeMessage>(meta) +
            parse<ProbeReply>(meta) + parse<ObjectInfo>(meta) + parse<ListReply>(meta) +
            parse<FileOrder>(meta) + parse<Attributes>(meta) + parse<InvalidateMessage>(meta) +
-           parse<TreeOrder>(meta) + parse<TreeReply>(meta);
+           parse<TreeOrder>(meta) + parse<TreeReply>(meta) + parse<BoxesMessage>(meta) +
+           parse<BoxesReply>(meta);
 }
 
 }  // namespace

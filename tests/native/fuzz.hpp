@@ -8,6 +8,7 @@
 #include "base/crc32c.hpp"
 #include "files/messages.hpp"
 #include "rpc/frame.hpp"
+#include "store/boxes_message.hpp"
 #include "store/messages.hpp"
 
 namespace holdfast::test {
@@ -25,7 +26,14 @@ inline std::vector<Sample> samples(std::uint64_t owner = 1) {
     FileOrder order{"/nowhere", "/nowhere/file", Tier::Memory, 2, true, 1 << 20, 0};
     ListReply list;
     list.objects = {{"a", 1, 2, Tier::Memory, false, 1}, {"b", 3, 4, Tier::Disk, true, 2}};
+    BoxesMessage boxes{1, 8, {{"@space/00000000/s:v/3+1/0.0/0:4,4:9", 2, {}}}};
+    boxes.entries[0].region = {{2, {{{1, 2}, {0, 2}}}}, {1, 3}};
+    BoxesReply pieces{
+        {{}, {BoxesReply::Kind::Bytes}, {BoxesReply::Kind::Pieces, {{{1, {{{2, 3}}}}, 4}}}}};
     return {
+        {Op::Boxes, "", boxes.encode()},
+        {Op::Boxes, boxes.encode(), ""},
+        {Op::Boxes, pieces.encode(), ""},
         {Op::Put, put.encode(), "some bytes"},
         {Op::Put, PutMessage{"key", Tier::Memory, {owner}}.encode(), "some bytes"},
         {Op::Put, alone.encode(), "some bytes"},
