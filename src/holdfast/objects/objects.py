@@ -2,47 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
 import operator
 import os
-import random
 import time
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from .. import _core
 from ..client.connection import Connection
 from ..config import TIERS, TierName
-from ..errors import BadInput, Damaged, Full, HoldfastError, KeyExists, TryAgain
-from .steps import (
-    FAILURES,
-    DoubtStep,
-    DropBelowStep,
-    DropStep,
-    LookStep,
-    MergeStep,
-    ObjectSteps,
-    PutStep,
-    RefreshStep,
-    SleepStep,
-    Step,
-    Steps,
-    VerifyStep,
-)
+from ..errors import BadInput
+from ..placement.windows import PREFIX as SPACE_PREFIX
+from .requests import Requests
+from .steps import FAILURES, DropBelowStep, DropStep, LookStep
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-T = TypeVar("T")
 MAX_KEY = 4096
 MAX_COPIES = 16
 MAX_HEADER = 1024
 _LAST_VERSION = 2**64 - 1
-#: How many owners are asked for the story of an object that an error is about.
-_TOLD_BY = 2
+#: How keys begin that are not for `job.objects`, and what they are for.
+_RESERVED = {_core.FILE_PREFIX: "files", SPACE_PREFIX: "spaces"}
 
 
 class ObjectInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,9 +54,7 @@ class Objects:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._steps = ObjectSteps(
-            connection.routing, time.monotonic, random.Random(), connection.put_retry_for
-        )
+        self._requests = Requests(connection)
 
     def put(
         self,
@@ -108,41 +90,24 @@ class Objects:
                 f"the header has {len(header)} bytes, but at most {MAX_HEADER}; put more into the "
                 "data, or under a key of its own"
             )
-        client, address = self._connection.client, self._connection.routing.address
-
-        def put(step: PutStep) -> None:
-            chain = [address(step.chain[0]), *(member.address for member in step.chain[1:])]
-            client.put(
-                chain,
-                step.owners,
-                name,
-                data,
-                tier=TIERS[tier],
-                deadline=self._connection.deadline,
-                header=header,
-                up_to=step.up_to,
-                hand=self._connection.hand,
-            )
-
         try:
-            self._drive(name, self._steps.put(name, copies, or_fewer), put)
+            self._requests.put(
+                name, data, copies, tier=TIERS[tier], header=header, or_fewer=or_fewer
+            )
         except (TypeError, BufferError) as error:
             raise BadInput(f"the data of {key!r} must be a contiguous buffer: {error}") from None
 
     def get(self, key: str | bytes) -> bytes:
         """Return the bytes of an object."""
         name = encode_key(key)
-        client, deadline = self._connection.client, self._connection.deadline
-        return self._find(
-            name, lambda at, member: client.get(at, name, member=member, deadline=deadline)
-        )
+        return self._requests.get(name)
 
     def get_into(self, key: str | bytes, out: Buffer) -> int:
         """Receive an object into a writable buffer of at least its size; return its size."""
         name = encode_key(key)
         client, deadline = self._connection.client, self._connection.deadline
         try:
-            return self._find(
+            return self._requests.find(
                 name,
                 lambda at, member: client.get_into(at, name, out, member=member, deadline=deadline),
             )
@@ -153,7 +118,7 @@ class Objects:
         """Return the bytes of an object read-only, mapped without a copy where they lie here."""
         name = encode_key(key)
         client, deadline = self._connection.client, self._connection.deadline
-        found = self._find(
+        found = self._requests.find(
             name,
             lambda at, member: client.open(at, name, member=member, deadline=deadline),
             local_first=True,
@@ -165,7 +130,7 @@ class Objects:
     def stat(self, key: str | bytes) -> ObjectInfo:
         """Return what is known of an object."""
         name = encode_key(key)
-        return _public(self._find(name, partial(self._stat, name)))
+        return _public(self._requests.find(name, partial(self._stat, name)))
 
     def list(self, prefix: str | bytes = "") -> Listing:
         """List the objects whose keys start with `prefix`, on all nodes that answer."""
@@ -180,11 +145,11 @@ class Objects:
                     page, more = self._connection.client.list_page(
                         routing.address(member), start, after, deadline=self._connection.deadline
                     )
-                    objects = (one for one in page if not one.key.startswith(_core.FILE_PREFIX))
+                    objects = (one for one in page if _reserved(one.key) is None)
                     found.update((info.key, info) for info in objects)
                     after = page[-1].key if page else after
-                    if after.startswith(_core.FILE_PREFIX):  # files are not listed: skip them
-                        after = _core.FILE_PREFIX + b"\xff"
+                    if prefix := _reserved(after):  # these are not listed: skip them
+                        after = prefix + b"\xff"
             except FAILURES:
                 routing.avoid(member, time.monotonic())
                 missing.append(member.node)
@@ -209,7 +174,7 @@ class Objects:
             client.drop(address, name, step.owners, deadline=deadline, copies=step.copies)
             return None
 
-        self._drive(name, self._steps.drop(name, copies), drop)
+        self._requests.drive(name, self._requests.steps.drop(name, copies), drop)
 
     def drop_below(self, prefix: str | bytes, version: int) -> None:
         """Remove all versions below `version` for ever; their keys cannot be written again.
@@ -239,73 +204,29 @@ class Objects:
             address = self._connection.routing.address(step.member)
             client.drop_below(address, name, bound, deadline=deadline)
 
-        self._drive(name, self._steps.drop_below(name), drop)
+        self._requests.drive(name, self._requests.steps.drop_below(name), drop)
 
     def _stat(self, name: bytes, address: str, member: int) -> _core.ObjectInfo:
         client, deadline = self._connection.client, self._connection.deadline
         return client.stat(address, name, member=member, deadline=deadline)
 
-    def _find(self, name: bytes, ask: Callable[[str, int], T], local_first: bool = False) -> T:
-        """Let `ask` try one member after the other: its address, and its number."""
-        address = self._connection.routing.address
-
-        def act(step: LookStep | VerifyStep) -> T | None:
-            if isinstance(step, LookStep):
-                return ask(address(step.member), step.member.number)
-            with contextlib.suppress(HoldfastError):
-                self._connection.client.verify(
-                    address(step.member), name, deadline=self._connection.deadline
-                )
-            return None
-
-        return cast(T, self._drive(name, self._steps.find(name, local_first), act))
-
-    def _drive(self, name: bytes, steps: Steps, act: Callable[[Any], object]) -> object:
-        """Carry out steps; `act` does those that are about the object."""
-        try:
-            return self._walk(steps, act)
-        except (KeyExists, TryAgain, Full, Damaged) as error:
-            owners = self._connection.routing.owners.of(name, _TOLD_BY)
-            self._connection.with_story(error, _shown(name), owners)
-            raise
-
-    def _walk(self, steps: Steps, act: Callable[[Any], object]) -> object:
-        try:
-            step = next(steps)
-            while True:
-                try:
-                    result = self._carry_out(step, act)
-                except HoldfastError as error:
-                    step = steps.throw(error)
-                else:
-                    step = steps.send(result)
-        except StopIteration as end:
-            return cast(object, end.value)
-
-    def _carry_out(self, step: Step, act: Callable[[Any], object]) -> object:
-        match step:
-            case RefreshStep():
-                return self._connection.refresh()
-            case MergeStep(member):
-                return self._connection.merge(member)
-            case DoubtStep(member, key, cause):
-                self._connection.doubt(member, _shown(key), cause)
-            case SleepStep(seconds):
-                time.sleep(seconds)
-            case _:
-                return act(step)
-        return None
-
 
 def encode_key(key: str | bytes) -> bytes:
     """Return a key as it travels."""
     name = _encode(key)
-    if name.startswith(_core.FILE_PREFIX):
-        reserved = _core.FILE_PREFIX.decode()
-        raise BadInput(f"keys that begin with {reserved} are reserved for files; choose another")
+    if prefix := _reserved(name):
+        raise BadInput(
+            f"keys that begin with {prefix.decode()} are reserved for {_RESERVED[prefix]}; "
+            "choose another"
+        )
     if not 1 <= len(name) <= MAX_KEY:
         raise BadInput(f"a key must have 1 to {MAX_KEY} bytes, not {len(name)}")
     return name
+
+
+def _reserved(key: bytes) -> bytes | None:
+    """Return the reserved prefix of a key; None: it has none."""
+    return next((prefix for prefix in _RESERVED if key.startswith(prefix)), None)
 
 
 def _encode(text: str | bytes) -> bytes:
@@ -321,11 +242,6 @@ def _encode(text: str | bytes) -> bytes:
             f"the key {text!r} has a lone surrogate at {error.start}, so it is not valid "
             "text; use valid text, or bytes"
         ) from None
-
-
-def _shown(key: bytes) -> str:
-    """Return a key as agents call it in their stories."""
-    return key.decode(errors="backslashreplace")
 
 
 def _public(info: _core.ObjectInfo) -> ObjectInfo:
