@@ -11,6 +11,7 @@ Grouped by what a handler would do::
     ├── TryAgain              the same call may succeed later                      (ConnectionError)
     │   ├── Unavailable       nodes that may hold it cannot be reached
     │   ├── NotEnoughNodes    fewer nodes answer than copies were requested
+    │   ├── NotYet            a box, or a part of it, has not been put
     │   ├── DeadlineMissed    an agent is too slow, stopped or cut off              (TimeoutError)
     │   ├── Busy              another request is writing the same key right now
     │   ├── StaleView         an agent sees other owners of the key: its view or ours is old
@@ -73,6 +74,10 @@ class Unavailable(TryAgain):
 
 class NotEnoughNodes(TryAgain):
     """Fewer nodes answer than copies are wanted."""
+
+
+class NotYet(TryAgain):
+    """A box of a variable, or a part of it, has not been put."""
 
 
 class DeadlineMissed(TryAgain, TimeoutError):
