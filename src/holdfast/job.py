@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from . import config as settings
 from . import services
 from .client.connection import Connection
+from .errors import BadInput
 from .objects import Objects
 from .session import session as sessions
 from .testing.local_agents import LocalAgents
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from .files.files import Files
     from .files.paths import Path as FilePath
     from .files.policy import OnFailure, Validate
+    from .space.space import Space
 
 
 class Job:
@@ -56,6 +58,18 @@ class Job:
 
         policy = FilePolicy(copies, on_failure, validate)
         return Files(self._connection, self._config, root, policy)
+
+    def space(self, name: str) -> Space:
+        """Keep n-dimensional arrays, by name and version, in the memory of the nodes of the job."""
+        try:
+            from .space.space import Space  # noqa: PLC0415 - many programs need none, nor NumPy
+        except ModuleNotFoundError as error:
+            if error.name != "numpy":
+                raise
+            raise BadInput(
+                "a space needs numpy, which is not installed; try: pip install 'holdfast[space]'"
+            ) from None
+        return Space(self._connection, name)
 
     def close(self) -> None:
         """Close the connections; not needed at the end of a program."""
