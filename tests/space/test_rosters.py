@@ -51,7 +51,7 @@ class Program:
             addresses = [member.address for member in step.chain]
             self.connection.client.put(addresses, step.owners, key, data)
 
-        self._objects._drive(key, steps.put(key, 2), put)
+        self._objects._requests.drive(key, steps.put(key, 2), put)
 
     def copies(self, key: bytes) -> dict[str, bytes]:
         """Return the bytes that each node holds."""
@@ -150,5 +150,5 @@ def test_a_program_that_knows_no_roster_finds_pieces_all_the_same(
         other = Program(job)
         assert other.owners(key) == []
         get = job._connection.client.get
-        found = job.objects._find(key, lambda at, number: get(at, key, member=number))
+        found = job.objects._requests.find(key, lambda at, number: get(at, key, member=number))
         assert found == b"four"

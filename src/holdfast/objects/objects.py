@@ -15,7 +15,7 @@ from ..client.connection import Connection
 from ..config import TIERS, TierName
 from ..errors import BadInput
 from ..placement.windows import PREFIX as SPACE_PREFIX
-from .requests import Requests
+from .requests import ObjectRequests
 from .steps import FAILURES, DropBelowStep, DropStep, LookStep
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Objects:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._requests = Requests(connection)
+        self._requests = ObjectRequests(connection)
 
     def put(
         self,
@@ -148,8 +148,8 @@ class Objects:
                     objects = (one for one in page if _reserved(one.key) is None)
                     found.update((info.key, info) for info in objects)
                     after = page[-1].key if page else after
-                    if prefix := _reserved(after):  # these are not listed: skip them
-                        after = prefix + b"\xff"
+                    if reserved := _reserved(after):  # these are not listed: skip them
+                        after = reserved + b"\xff"
             except FAILURES:
                 routing.avoid(member, time.monotonic())
                 missing.append(member.node)
@@ -214,9 +214,9 @@ class Objects:
 def encode_key(key: str | bytes) -> bytes:
     """Return a key as it travels."""
     name = _encode(key)
-    if prefix := _reserved(name):
+    if reserved := _reserved(name):
         raise BadInput(
-            f"keys that begin with {prefix.decode()} are reserved for {_RESERVED[prefix]}; "
+            f"keys that begin with {reserved.decode()} are reserved for {_RESERVED[reserved]}; "
             "choose another"
         )
     if not 1 <= len(name) <= MAX_KEY:

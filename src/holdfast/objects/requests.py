@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .. import _core
@@ -19,7 +19,6 @@ from .steps import (
     PutStep,
     RefreshStep,
     SleepStep,
-    Step,
     Steps,
     VerifyStep,
 )
@@ -32,8 +31,8 @@ T = TypeVar("T")
 _TOLD_BY = 2
 
 
-class Requests:
-    """Requests about objects by their keys, any keys. Safe for threads."""
+class ObjectRequests:
+    """ObjectRequests about objects by their keys, any keys. Safe for threads."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -101,8 +100,8 @@ class Requests:
             self._connection.with_story(error, _shown(key), owners)
             raise
 
-    def walk(self, steps: Steps, act: Callable[[Any], object]) -> object:
-        """Carry out steps; `act` does those that are about what is asked for."""
+    def walk(self, steps: Generator[Any, Any, Any], act: Callable[[Any], object]) -> object:
+        """Carry out steps; `act` does those that are not the same whatever is asked for."""
         try:
             step = next(steps)
             while True:
@@ -115,7 +114,7 @@ class Requests:
         except StopIteration as end:
             return cast(object, end.value)
 
-    def _carry_out(self, step: Step, act: Callable[[Any], object]) -> object:
+    def _carry_out(self, step: object, act: Callable[[Any], object]) -> object:
         match step:
             case RefreshStep():
                 return self._connection.refresh()

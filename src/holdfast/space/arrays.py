@@ -73,7 +73,7 @@ class VersionArray:
         array.flags.writeable = False
         return array
 
-    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> Array:
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise BadInput(
                 f"version {self.version} of `{self._variable.name}` becomes an array by a copy "

@@ -18,7 +18,7 @@ from numpy.lib.format import descr_to_dtype, dtype_to_descr
 
 from ..errors import BadInput, NotEnoughNodes
 from ..placement.windows import NAMES, Roster
-from .layout import Layout, cell_shape, units_of_stripe
+from .layout import CellLayout, cell_shape, units_of_stripe
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _MOST_DIMENSIONS = 8
@@ -39,7 +39,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     """A variable as it was defined: what all of its versions have in common."""
 
     shape: tuple[int, ...]
-    dtype: str  # as NumPy writes it into the header of an .npy file
+    dtype: str  # such as "<f8"; of a structure the text of the list that makes it
     dims: tuple[str, ...] = ()  # names of the dimensions, or nothing
     attrs: dict[str, Any] = {}
     survive: int  # deaths of nodes
@@ -54,10 +54,10 @@ class Variable:
         self.name = name
         self.description = description
         self.shape = description.shape
-        self.dtype: np.dtype[Any] = descr_to_dtype(_parsed(description.dtype))
+        self.dtype: np.dtype[Any] = type_of(description.dtype)
         self.roster = roster
         self.copies = description.survive + 1
-        self.layout = Layout(
+        self.layout = CellLayout(
             f"{space}:{name}",
             description.shape,
             description.cell,
@@ -230,8 +230,9 @@ def _type(name: str, dtype: npt.DTypeLike) -> tuple[np.dtype[Any], str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a type of somebody else's is not written exactly
         try:
-            text = repr(dtype_to_descr(kind))
-            same = descr_to_dtype(_parsed(text)) == kind
+            descr = dtype_to_descr(kind)
+            text = descr if isinstance(descr, str) else repr(descr)
+            same = type_of(text) == kind
         except (TypeError, ValueError, SyntaxError):
             same = False
     if not same:
@@ -242,5 +243,7 @@ def _type(name: str, dtype: npt.DTypeLike) -> tuple[np.dtype[Any], str]:
     return kind, text
 
 
-def _parsed(text: str) -> Any:
-    return ast.literal_eval(text)
+def type_of(text: str) -> np.dtype[Any]:
+    """Read the type in a description."""
+    descr: Any = ast.literal_eval(text) if text.startswith("[") else text
+    return descr_to_dtype(descr)

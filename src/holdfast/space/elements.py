@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..errors import BadInput, Damaged
 from .description import Variable
-from .layout import Part
+from .layout import CellPart
 
 Array = npt.NDArray[Any]
 #: A piece in a file: its start in its cell, how many elements it has, descriptor, size.
@@ -24,9 +24,9 @@ def raw(array: Array) -> Array:
     return array.view(f"V{array.dtype.itemsize}")
 
 
-def packed(elements: Array) -> Array:
+def packed(elements: Array) -> memoryview:
     """Return elements as contiguous bytes, in C order, without a copy if they are."""
-    return np.ascontiguousarray(elements).reshape(-1).view(np.uint8)
+    return np.ascontiguousarray(elements).reshape(-1).view(np.uint8).data
 
 
 def to_put(variable: Variable, array: npt.ArrayLike) -> Array:
@@ -91,12 +91,12 @@ def _are_apart(array: Array) -> bool:
     return True
 
 
-def scatter(out: Array, part: Part, packed_part: Any) -> None:
+def scatter(out: Array, part: CellPart, packed_part: Any) -> None:
     """Put packed elements where they belong."""
     out[part.place] = np.frombuffer(packed_part, out.dtype).reshape(part.counts)
 
 
-def scatter_piece(out: Array, part: Part, piece: FilePiece) -> None:
+def scatter_piece(out: Array, part: CellPart, piece: FilePiece) -> None:
     """Put what a piece in a file has of a part where it belongs."""
     sources, places = [], []
     starts, counts, _, _ = piece
@@ -113,7 +113,7 @@ def scatter_piece(out: Array, part: Part, piece: FilePiece) -> None:
     out[tuple(places)] = mapped(piece, out.dtype)[tuple(sources)]
 
 
-def view_of(part: Part, pieces: Sequence[FilePiece], dtype: np.dtype[Any]) -> Array | None:
+def view_of(part: CellPart, pieces: Sequence[FilePiece], dtype: np.dtype[Any]) -> Array | None:
     """Return a box that one of these pieces has all of, mapped; None: none has."""
     for piece in pieces:
         lows = [want - start for want, start in zip(part.starts, piece[0], strict=True)]

@@ -31,7 +31,7 @@ _WORD = 63
 Box = tuple[tuple[int, int], ...]
 
 
-class Part(msgspec.Struct, frozen=True):
+class CellPart(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody wants of one cell, or puts into it."""
 
     head: bytes  # of the keys of the cell's pieces
@@ -52,7 +52,7 @@ class Part(msgspec.Struct, frozen=True):
         )
 
 
-class Layout:
+class CellLayout:
     """The cells of one variable and the keys of their pieces. Immutable."""
 
     def __init__(
@@ -76,7 +76,7 @@ class Layout:
         self._offset = xxh3_64(variable.encode())
         self._base = PREFIX + f"{roster}/{variable}/{stripe}+{survive}/".encode()
 
-    def parts(self, wanted: Sequence[range], at: Sequence[int] | None = None) -> Iterator[Part]:
+    def parts(self, wanted: Sequence[range], at: Sequence[int] | None = None) -> Iterator[CellPart]:
         """Cut ascending ranges, one by dimension, at the borders of cells.
 
         Their first element has the place `at` in the array of who asks.
@@ -89,7 +89,14 @@ class Layout:
         ]
         for spanned in itertools.product(*spans):
             index, cell, starts, counts, steps, place = zip(*spanned, strict=True)
-            yield Part(self._head(index, cell), cell, starts, counts, steps, place)
+            yield CellPart(
+                head=self._head(index, cell),
+                cell=cell,
+                starts=starts,
+                counts=counts,
+                steps=steps,
+                place=place,
+            )
 
     def _head(self, index: tuple[int, ...], cell: Box) -> bytes:
         turn, unit = divmod(int(self._turns[index]), self._stripe)
@@ -105,18 +112,19 @@ class Layout:
 def _spans(
     wanted: range, side: int, n: int, place: int
 ) -> Iterator[tuple[int, tuple[int, int], int, int, int, slice]]:
-    """Cut one range at the borders of cells: the index of each, and what `Part` says of it."""
+    """Cut one range at the borders of cells: the index of each, and what `CellPart` says of it."""
     done = 0
     while done < len(wanted):
         index = wanted[done] // side
         low, high = index * side, min((index + 1) * side, n)
         count = len(range(wanted[done], min(high, wanted.stop), wanted.step))
         here = slice(place + done, place + done + count)
-        yield index, (low, high), wanted[done] - low, count, wanted.step, here
+        step = wanted.step if count > 1 else 1  # one element may lie far from the next cell's
+        yield index, (low, high), wanted[done] - low, count, step, here
         done += count
 
 
-def piece_key(part: Part, version: int) -> bytes:
+def piece_key(part: CellPart, version: int) -> bytes:
     """Return the key of the piece that a part without steps is, of generation 0."""
     box = itertools.chain(*zip(part.starts, part.counts, strict=True))
     tail = struct.pack(f">Q{2 * len(part.starts)}IH", version, *box, 0)
@@ -176,4 +184,5 @@ def hilbert_turns(grid: Sequence[int]) -> npt.NDArray[np.int64]:
         words[-1] = words[-1] << 1 | (axis >> bit & 1)
     turns = np.empty_like(first)
     turns[np.lexsort(words[::-1])] = np.arange(len(turns))
-    return turns.reshape(grid)
+    by_cell: npt.NDArray[np.int64] = turns.reshape(grid)
+    return by_cell

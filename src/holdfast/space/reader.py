@@ -10,10 +10,10 @@ from typing import cast
 
 from ..client.connection import Connection
 from ..membership.view import Member
-from ..objects.requests import Requests
+from ..objects.requests import ObjectRequests
 from .description import Variable
 from .elements import Array, FilePiece, raw, scatter, scatter_piece, view_of
-from .layout import Part
+from .layout import CellPart
 from .selection import Ranges, Region
 from .steps import FAILED, Answer, Question, ReadSteps, RoundStep
 from .streams import side_by_side
@@ -25,7 +25,7 @@ Found = list[memoryview | list[FilePiece] | None]
 class Reader:
     """Reads versions of variables into arrays. Safe for threads."""
 
-    def __init__(self, connection: Connection, requests: Requests) -> None:
+    def __init__(self, connection: Connection, requests: ObjectRequests) -> None:
         self._connection = connection
         self._requests = requests
         self._steps = ReadSteps(connection.routing, time.monotonic)
@@ -75,7 +75,7 @@ class Reader:
         return [found is not None for found in answer]
 
     def _boxes(
-        self, variable: Variable, version: int, member: Member, parts: Sequence[Part]
+        self, variable: Variable, version: int, member: Member, parts: Sequence[CellPart]
     ) -> Found:
         address = self._connection.routing.address(member)
         answer = self._connection.client.boxes(

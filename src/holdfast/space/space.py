@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..client.connection import Connection
 from ..errors import BadInput, KeyExists, NotFound
 from ..membership.rosters import roster_of
-from ..objects.requests import Requests
+from ..objects.requests import ObjectRequests
 from ..placement.windows import Roster
 from .arrays import VersionArray
 from .description import (
@@ -30,7 +30,7 @@ from .description import (
     whole_numbers,
 )
 from .elements import Array, check_out, packed, raw, to_put, without_ghosts
-from .layout import Part, piece_key
+from .layout import CellPart, piece_key
 from .reader import Reader
 from .selection import Edge, inside, ranges_of_box, show, widths_of, with_halo
 from .streams import side_by_side
@@ -53,7 +53,7 @@ class Space:
     def __init__(self, connection: Connection, name: str) -> None:
         self.name = check_name(name, "space")
         self._connection = connection
-        self._requests = Requests(connection)
+        self._requests = ObjectRequests(connection)
         self._reader = Reader(connection, self._requests)
         self._roster: Roster | None = None
         self._variables: dict[str, Variable] = {}
@@ -141,6 +141,7 @@ class Space:
         version: int,
         box: object = None,
         out: Array | None = None,
+        *,
         halo: int | Sequence[int] = 0,
         edge: Edge = "clip",
     ) -> Array:
@@ -184,7 +185,7 @@ class Space:
     def __repr__(self) -> str:
         return f"<Space {self.name!r}>"
 
-    def _store(self, variable: Variable, version: int, elements: Array, part: Part) -> None:
+    def _store(self, variable: Variable, version: int, elements: Array, part: CellPart) -> None:
         data = packed(elements[part.place])
         try:
             self._requests.put(piece_key(part, version), data, variable.copies)
@@ -195,7 +196,7 @@ class Space:
             )
             raise
 
-    def _variable(self, name: object) -> Variable:
+    def _variable(self, name: str) -> Variable:
         variable = self._variables.get(check_name(name, "variable"))
         if variable is None:
             key = variable_key(self.name, name)

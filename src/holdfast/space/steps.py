@@ -18,7 +18,7 @@ from ..errors import Damaged, HoldfastError, NotYet, Unavailable
 from ..membership.view import Member
 from ..objects.steps import FAILURES, DoubtStep, RefreshStep
 from .description import Variable
-from .layout import Part
+from .layout import CellPart
 from .selection import show
 
 #: What comes instead of an answer if a member fails.
@@ -39,7 +39,7 @@ class Question(msgspec.Struct, frozen=True):
     """Parts that one member is asked for."""
 
     member: Member
-    parts: list[Part]
+    parts: list[CellPart]
 
 
 class RoundStep(msgspec.Struct, frozen=True):
@@ -51,20 +51,20 @@ class RoundStep(msgspec.Struct, frozen=True):
 #: Which of the parts are here now; or why it could not be asked.
 Answer = Sequence[bool] | HoldfastError
 ReadStep = RoundStep | RefreshStep | DoubtStep
-_Candidates = Callable[[Variable, Part], Sequence[Member]]
+_Candidates = Callable[[Variable, CellPart], Sequence[Member]]
 
 
 class _Sought:
     """A part, and whom to ask for it."""
 
-    def __init__(self, part: Part, candidates: Sequence[Member]) -> None:
+    def __init__(self, part: CellPart, candidates: Sequence[Member]) -> None:
         self.part = part
         self.queue = deque(candidates)
 
 
 def _grouped(
     sought: Sequence[_Sought], failed: Container[int]
-) -> tuple[dict[int, list[_Sought]], list[Part]]:
+) -> tuple[dict[int, list[_Sought]], list[CellPart]]:
     """Group parts by the member to be asked next; also returns those that nobody is left for."""
     asked: dict[int, list[_Sought]] = {}
     done = []
@@ -86,7 +86,7 @@ class ReadSteps:
         self._clock = clock
 
     def find(
-        self, variable: Variable, version: int, parts: Sequence[Part]
+        self, variable: Variable, version: int, parts: Sequence[CellPart]
     ) -> Generator[ReadStep, Any, None]:
         """Ask for parts where they should be, then everywhere (rule 7)."""
         left = list(parts)
@@ -100,7 +100,7 @@ class ReadSteps:
                 if self._routing.owners.identity == view:
                     raise self._missing(variable, version, left, list(failed.values()))
 
-    def owners(self, variable: Variable, part: Part) -> list[Member]:
+    def owners(self, variable: Variable, part: CellPart) -> list[Member]:
         """Return who should have a cell: our own node first, those to avoid last."""
         now, routing = self._clock(), self._routing
         return sorted(
@@ -108,7 +108,7 @@ class ReadSteps:
             key=lambda member: (routing.avoids(member, now), member.node != routing.node),
         )
 
-    def _others(self, variable: Variable, part: Part) -> list[Member]:
+    def _others(self, variable: Variable, part: CellPart) -> list[Member]:
         owners = self.owners(variable, part)
         numbers = {member.number for member in owners}
         others = (member for member in self._routing.live if member.number not in numbers)
@@ -117,13 +117,13 @@ class ReadSteps:
     def _ask(
         self,
         variable: Variable,
-        parts: Sequence[Part],
+        parts: Sequence[CellPart],
         candidates: _Candidates,
         failed: dict[int, Member],
-    ) -> Generator[ReadStep, Any, list[Part]]:
+    ) -> Generator[ReadStep, Any, list[CellPart]]:
         """Ask the candidates of each part in turn; returns the parts that nobody had."""
         sought = [_Sought(part, candidates(variable, part)) for part in parts]
-        nobody: list[Part] = []
+        nobody: list[CellPart] = []
         broken: set[int] = set()
         while True:
             asked, done = _grouped(sought, failed)
@@ -181,7 +181,7 @@ class ReadSteps:
         return [node for node in variable.roster.nodes if node in lost or node not in live]
 
     def _missing(
-        self, variable: Variable, version: int, left: list[Part], failed: list[Member]
+        self, variable: Variable, version: int, left: list[CellPart], failed: list[Member]
     ) -> HoldfastError:
         """Say what was not found, and who may have held it."""
         bounds = zip(*(part.box for part in left), strict=True)
