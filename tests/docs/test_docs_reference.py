@@ -32,6 +32,9 @@ from holdfast.membership.view import Member
 from holdfast.objects import Listing, ObjectInfo, Objects
 from holdfast.planner.events import AnyEvent
 from holdfast.planner.jobs import KINDS, SUCCEEDED
+from holdfast.space.arrays import VersionArray
+from holdfast.space.description import Description
+from holdfast.space.space import Cell, Space
 from holdfast.testing.local_agents import Node
 
 REFERENCE = DOCS / "reference"
@@ -246,9 +249,15 @@ def signature(function: Any) -> str:
     return f"({', '.join(shown)})"
 
 
-@pytest.mark.parametrize("kind", [holdfast.Job, Objects, holdfast.LocalCluster, Node])
-def test_public_members_are_documented(kind: type) -> None:
-    text = section(REFERENCE / "python.md", f"`{kind.__name__}`")
+@pytest.mark.parametrize(
+    ("kind", "page"),
+    [
+        *((kind, "python.md") for kind in (holdfast.Job, Objects, holdfast.LocalCluster, Node)),
+        *((kind, "space.md") for kind in (Space, VersionArray, Description, Cell)),
+    ],
+)
+def test_public_members_are_documented(kind: type, page: str) -> None:
+    text = section(REFERENCE / page, f"`{kind.__name__}`")
     for name in (name for name in dir(kind) if not name.startswith("_")):
         value = inspect.getattr_static(kind, name)
         if inspect.isfunction(value):

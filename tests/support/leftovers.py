@@ -15,6 +15,13 @@ from holdfast.session import mounts
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left() -> Iterator[None]:
+    """Look after each test; where tests share their agents, a fixture of that name looks once."""
+    with nothing_left():
+        yield
+
+
+@contextlib.contextmanager
+def nothing_left() -> Iterator[None]:
     """Fail a test that leaves a mount, a process, a directory, or a descriptor behind."""
     descriptors = _descriptors()
     yield
