@@ -56,6 +56,28 @@ def test_a_death_between_put_and_get(cluster: holdfast.LocalCluster, space: Spac
         space.get("T", 1)
 
 
+def test_a_stopped_node_is_gone_around(cluster: holdfast.LocalCluster, space: Space) -> None:
+    define(space, survive=1)
+    space.put("T", 0, WHOLE)
+    cluster.stop(2)
+    assert same(space.get("T", 0), WHOLE)
+    cluster.resume(2)
+    assert same(space.get("T", 0), WHOLE)
+
+
+def test_after_a_death_nobody_knows_whether_a_variable_was_defined(
+    cluster: holdfast.LocalCluster, space: Space
+) -> None:
+    define(space, survive=1)
+    cluster.kill(1)
+    wait_for(lambda: deaths(cluster) == 1, "nobody noticed")
+    with pytest.raises(Unavailable, match=r"if it was never there: space `run` has no variable"):
+        space.get("U", 0)
+    space.define("U", 3, "i4")
+    with cluster.connect() as job:
+        assert job.space("run")["U"].shape == (3,)
+
+
 def test_two_of_four_die_where_two_deaths_are_survived(
     cluster: holdfast.LocalCluster, space: Space
 ) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..client.connection import Connection
-from ..errors import BadInput, KeyExists, NotFound
+from ..errors import BadInput, KeyExists, NotFound, Unavailable
 from ..membership.rosters import roster_of
 from ..objects.requests import ObjectRequests
 from ..placement.windows import Roster
@@ -199,14 +199,11 @@ class Space:
     def _variable(self, name: str) -> Variable:
         variable = self._variables.get(check_name(name, "variable"))
         if variable is None:
-            key = variable_key(self.name, name)
             roster = self._roster or self._find()
-            try:
-                text = self._requests.get(key)
-            except NotFound:
-                raise NotFound(
-                    f"space `{self.name}` has no variable `{name}`; define it first"
-                ) from None
+            text = self._record(
+                variable_key(self.name, name),
+                f"space `{self.name}` has no variable `{name}`; define it first",
+            )
             description = msgspec.msgpack.decode(text, type=Description)
             variable = Variable(self.name, name, description, roster)
             self._variables[name] = variable
@@ -223,13 +220,20 @@ class Space:
         return self._find()
 
     def _find(self) -> Roster:
-        try:
-            text = self._requests.get(space_key(self.name))
-        except NotFound:
-            raise NotFound(
-                f"there is no space `{self.name}` yet; define a variable of it first"
-            ) from None
+        text = self._record(
+            space_key(self.name),
+            f"there is no space `{self.name}` yet; define a variable of it first",
+        )
         return self._know(msgspec.msgpack.decode(text, type=SpaceRecord).roster)
+
+    def _record(self, key: bytes, missing: str) -> bytes:
+        try:
+            return self._requests.get(key)
+        except NotFound:
+            raise NotFound(missing) from None
+        except Unavailable as error:
+            error.args = (f"{error}; if it was never there: {missing}",)
+            raise
 
     def _know(self, roster: Roster) -> Roster:
         self._connection.know(roster)
