@@ -35,7 +35,13 @@ class One:
     """One member."""
 
     def __init__(
-        self, name: str, number: int, rate: float, partition_wait: float, role: str, started: int = 0
+        self,
+        name: str,
+        number: int,
+        rate: float,
+        partition_wait: float,
+        role: str,
+        started: int = 0,
     ) -> None:
         self.member = Member(
             node=name,
