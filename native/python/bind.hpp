@@ -20,6 +20,7 @@ void bind_files(nanobind::module_& module, nanobind::class_<holdfast::Agent>& ag
 void bind_file_counters(nanobind::module_& module, nanobind::class_<holdfast::Agent>& agent);
 void bind_checksums(nanobind::module_& module);
 void bind_client(nanobind::module_& module);
+void bind_boxes(nanobind::class_<holdfast::AgentClient>& client);
 void bind_reading(nanobind::module_& module, nanobind::class_<holdfast::AgentClient>& client);
 void bind_object_index(nanobind::module_& module);
 void bind_placement(nanobind::module_& module);

@@ -264,5 +264,6 @@ void bind_client(nb::module_& module) {
         .def(
             "close", [](AgentClient& self) { self.connections().close_idle(); },
             "Close the connections that are idle; the next request opens new ones.");
+    bind_boxes(client);
     bind_reading(module, client);
 }
