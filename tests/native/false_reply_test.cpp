@@ -72,7 +72,7 @@ struct Company {
     Company() {
         std::vector<std::string> names{node.name(), "zz-liar"}, addresses{node.tcp, liar.tcp};
         node.agent().set_placement(
-            Placement::make(Ring(names, 16), {node.number, 99}, addresses, 1));
+            Placement::make(Ring(names, 64), {node.number, 99}, addresses, 1));
     }
     // About half of these belong to the liar.
     std::string path(int number) {

@@ -68,7 +68,7 @@ struct Cluster {
             numbers.push_back(member.first);
             addresses.push_back(member.second);
         }
-        a.agent().set_placement(Placement::make(Ring(names, 16), numbers, addresses, 1));
+        a.agent().set_placement(Placement::make(Ring(names, 64), numbers, addresses, 1));
     }
     const OpenCounters& counters() { return a.agent().opener().counters(); }
     std::vector<std::uint64_t> doubted() {

@@ -62,7 +62,7 @@ TEST_CASE("a header that breaks a rule is refused, with the reason") {
     CHECK(refusal(with(4, 9)) == "malformed frame: version 9, not 1");
     CHECK(refusal(with(5, 0)) == "malformed frame: unknown operation 0");
     CHECK(refusal(with(5, 4)) == "malformed frame: unknown operation 4");
-    CHECK(refusal(with(5, 21)) == "malformed frame: unknown operation 21");
+    CHECK(refusal(with(5, 22)) == "malformed frame: unknown operation 22");
     CHECK(refusal(with(5, 200)) == "malformed frame: unknown operation 200");
     CHECK(refusal(with(7, 0x80)) == "malformed frame: unknown flags");
     CHECK(refusal(with(9, 1)) == "malformed frame: unknown status 256");
