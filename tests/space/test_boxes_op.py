@@ -12,6 +12,7 @@ import pytest
 
 import holdfast
 from holdfast import _core, errors
+from holdfast.membership.rosters import roster_of
 from holdfast.membership.view import Member
 
 #: Of a cell of 8 x 20,000 doubles.
@@ -33,9 +34,13 @@ def job(agent: holdfast.LocalCluster) -> Iterator[holdfast.Job]:
 
 
 @pytest.fixture
-def head(request: pytest.FixtureRequest) -> bytes:
-    """A cell of the test's own."""
-    return b"@space/0123abcd/run:%s/3+1/0.0/%s" % (request.node.name.encode(), CELL)
+def head(request: pytest.FixtureRequest, job: holdfast.Job) -> bytes:
+    """A cell of the test's own, on the roster of all nodes."""
+    roster = roster_of(job._connection.routing.live)
+    job._connection.know(roster)
+    job._connection.merge(owner(job))
+    place = f"@space/{roster.id}/run:{request.node.name}/3+1/0.0/".encode()
+    return place + CELL
 
 
 def values() -> array.array[float]:

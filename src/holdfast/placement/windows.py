@@ -95,7 +95,7 @@ class Standing(NamedTuple):
     role: str
 
 
-class Unit(NamedTuple):
+class Unit(msgspec.Struct, frozen=True, kw_only=True):
     """What a key says of its place."""
 
     stripe: bytes  # up to the unit
@@ -112,7 +112,15 @@ def unit_of(key: bytes) -> Unit | None:
     if found is None:
         return None
     stripe, roster, *numbers = found.groups()
-    unit = Unit(stripe, roster.decode(), *map(int, numbers))
+    units, survive, start, number = map(int, numbers)
+    unit = Unit(
+        stripe=stripe,
+        roster=roster.decode(),
+        units=units,
+        survive=survive,
+        start=start,
+        unit=number,
+    )
     return unit if unit.unit < unit.units and unit.survive < _MOST_COPIES else None
 
 
