@@ -293,7 +293,8 @@ def test_a_key_of_an_unknown_roster_or_of_none_has_no_owners() -> None:
 
 def test_spares_are_known_where_they_may_stand_in_and_only_there() -> None:
     live = [member(0), member(1), member(8, role=SPARE)]
-    assert sorted(owners_of(live).members) == [100, 101]
+    view = View(Entry(one, 0, State.ALIVE) for one in live)
+    assert sorted(Owners(view, 8).members) == [100, 101]
     assert sorted(owners_of(live, plain(2)).members) == [100, 101, 108]
     assert nodes(owners_of(live, plain(2)), b"key", 3).count("node-8") == 0
 
