@@ -45,7 +45,10 @@ Answer Operations::boxes(const BoxesMessage& message, bool descriptors, std::uin
     for (auto& entry : message.entries) {
         auto& one = found.emplace_back(store_, entry, message.item);
         auto& replied = reply.entries.emplace_back();
-        if (!one.is_covered()) continue;
+        if (!one.is_covered()) {
+            replied.here = one.here();
+            continue;
+        }
         std::size_t passed = answer.descriptors.size() + one.parts().size();
         if (descriptors && passed <= BoxesReply::kMostPieces && in_files(one.parts())) {
             if (Status status = pass(one, replied, answer.descriptors); !status.ok()) return status;
@@ -68,7 +71,7 @@ Answer Operations::boxes(const BoxesMessage& message, bool descriptors, std::uin
         if (*whole)
             packed += *found[i].bytes();
         else
-            replied.kind = BoxesReply::Kind::Absent;
+            replied = {.here = BoxesReply::kBad};
     }
     fault_point(Stage::Get);
     ++counters_.gets;
@@ -88,7 +91,10 @@ Status Operations::pass(const Composition& one, BoxesReply::Entry& replied,
     for (auto& [object, box] : one.parts()) {
         auto file = store_.open_file(object);
         if (!file.ok() && file.status().code() == Code::Busy) return file.take_status();
-        if (!file.ok()) return {};  // it is no longer here, and so the entry is not
+        if (!file.ok()) {  // it is no longer here, and so the entry is not
+            replied.here = BoxesReply::kBad;
+            return {};
+        }
         files.push_back(std::move(*file));
     }
     replied.kind = BoxesReply::Kind::Pieces;

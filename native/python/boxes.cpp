@@ -65,7 +65,7 @@ nb::list boxes(AgentClient& self, const std::string& address, std::uint32_t item
     for (std::size_t i = 0; i < found.entries.size(); ++i) {
         auto& entry = found.entries[i];
         if (entry.kind == BoxesReply::Kind::Absent) {
-            values.append(nb::none());
+            values.append(entry.here);
         } else if (entry.kind == BoxesReply::Kind::Bytes) {
             std::uint64_t size = *message.entries[i].region.box.volume() * itemsize;
             values.append(slice(view, at, size));
@@ -90,11 +90,13 @@ void bind_boxes(nb::class_<AgentClient>& client) {
                 "collections.abc.Sequence[tuple[bytes, int, collections.abc.Sequence[int], "
                 "collections.abc.Sequence[int], collections.abc.Sequence[int]]], *, local: bool = "
                 "False, member: int = 0, deadline: float = 5.0) -> list[memoryview | "
-                "list[tuple[tuple[int, ...], tuple[int, ...], int, int]] | None]"),
+                "list[tuple[tuple[int, ...], tuple[int, ...], int, int]] | int]"),
         "Elements of cells, put together from the pieces that an agent has.\n\n"
         "An entry is the head of the cell's keys, a version, and the starts, counts and steps of "
-        "what is wanted,\nrelative to the cell. For each comes None, if the agent has not all "
-        "between the first element and the\nlast; its bytes in C order, verified; or, if `local`, "
+        "what is wanted,\nrelative to the cell. For each comes a number, if the agent has not all "
+        "between the first element and the\nlast: 0, it has nothing of it; 2, something of it went "
+        "bad there; else one that is the same for the same\nparts. Otherwise come its bytes in C "
+        "order, verified; or, if `local`, "
         "perhaps its pieces as starts, counts, a descriptor\nand the size: the caller closes "
         "them, and of two that overlap the later counts. If one is not\nthere and another than "
         "`member` lives at the address: Unavailable.");

@@ -70,8 +70,9 @@ Result<BoxesMessage> BoxesMessage::decode(const std::string& body) {
 
 std::string BoxesReply::encode() const {
     MetaWriter writer;
-    for (auto& [kind, pieces] : entries) {
+    for (auto& [kind, pieces, here] : entries) {
         writer.number(static_cast<std::uint8_t>(kind));
+        if (kind == Kind::Absent) writer.number(here);
         if (kind != Kind::Pieces) continue;
         writer.number(static_cast<std::uint8_t>(pieces.size()));
         for (auto& [box, size] : pieces) {
@@ -92,6 +93,7 @@ Result<BoxesReply> BoxesReply::decode(const std::string& meta) {
         auto kind = reader.number<std::uint8_t>();
         bad |= kind > static_cast<std::uint8_t>(Kind::Pieces);
         Entry entry{static_cast<Kind>(kind)};
+        if (entry.kind == Kind::Absent) entry.here = reader.number<std::uint64_t>();
         if (entry.kind == Kind::Pieces) entry.pieces.resize(reader.number<std::uint8_t>());
         for (auto& [box, size] : entry.pieces) {
             box.dimensions = reader.number<std::uint8_t>();

@@ -37,10 +37,14 @@ struct BoxesReply {
         Box box;
         std::uint64_t size = 0;
     };
+    // Of what is absent: nothing of it is here; something went bad here; any other number stands
+    // for the parts that are here, and is the same wherever the same ones are.
+    static constexpr std::uint64_t kNothing = 0, kBad = 2, kFirstPart = 3;
     struct Entry {
         Kind kind = Kind::Absent;
-        std::vector<Piece> pieces =
-            {};  // that have all of it; of two that overlap the later counts
+        // That have all of it; of two that overlap the later counts.
+        std::vector<Piece> pieces = {};
+        std::uint64_t here = kNothing;  // if absent
     };
     std::vector<Entry> entries = {};
     std::string encode() const;

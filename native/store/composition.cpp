@@ -1,5 +1,8 @@
 #include "store/composition.hpp"
 
+#include <algorithm>
+
+#include "base/hash.hpp"
 #include "store/object_reader.hpp"
 #include "store/piece.hpp"
 
@@ -11,6 +14,16 @@ constexpr std::size_t kListed = 1000;  // pieces at once
 // Whether somebody else may have it; it is no trouble of this moment.
 bool is_gone(const Status& status) {
     return status.code() != Code::Busy;
+}
+
+// The same for the same boxes.
+std::uint64_t number_of(const std::vector<Box>& boxes) {
+    std::string text;
+    for (auto& box : boxes)
+        for (std::size_t d = 0; d < box.dimensions; ++d)
+            text +=
+                std::to_string(box.sides[d].start) + ":" + std::to_string(box.sides[d].count) + ",";
+    return std::max(xxh3_64(text), BoxesReply::kFirstPart);
 }
 
 }  // namespace
@@ -39,6 +52,10 @@ Composition::Composition(Store& store, const BoxesMessage::Entry& wanted, std::u
         }
     }
     covered_ = rest.empty();
+    if (covered_) return;
+    if (!parts_.empty()) here_ = number_of(rest);
+    for (auto& key : store.lost(scope))
+        if (auto box = any.box_of(key); box && intersect(*box, *bounds)) here_ = BoxesReply::kBad;
 }
 
 std::optional<std::uint64_t> Composition::bytes() const {

@@ -25,6 +25,8 @@ class Composition {
 
     // Whether pieces have all that lies between the first element and the last one.
     bool is_covered() const { return covered_; }
+    // If they have not: what is here, as in BoxesReply.
+    std::uint64_t here() const { return here_; }
     // In the order of keys.
     const std::vector<Part>& parts() const { return parts_; }
     // Of the elements; nothing if 64 bits do not hold it.
@@ -37,6 +39,7 @@ class Composition {
     std::uint32_t item_;
     std::vector<Part> parts_;
     bool covered_ = false;
+    std::uint64_t here_ = BoxesReply::kNothing;
 };
 
 }  // namespace holdfast

@@ -137,6 +137,14 @@ std::vector<ObjectPtr> ObjectIndex::list(const std::string& prefix, const std::s
     return std::move(listing.found);
 }
 
+std::vector<std::string> ObjectIndex::lost(const std::string& prefix) const {
+    std::vector<std::string> found;
+    for (auto key = lost_.lower_bound(prefix); key != lost_.end() && key->starts_with(prefix);
+         ++key)
+        if (!dropped(*key)) found.push_back(*key);
+    return found;
+}
+
 bool ObjectIndex::list(Listing& listing, std::size_t looks) const {
     auto& [prefix, reached, most, found] = listing;
     auto slot = reached < prefix ? objects_.lower_bound(prefix) : objects_.upper_bound(reached);

@@ -68,7 +68,8 @@ class ObjectIndex {
     };
     // The same, of `looks` keys more; true once there are enough of them, or no more.
     bool list(Listing& listing, std::size_t looks) const;
-    // Of the keys that are remembered since their copies went bad.
+    // Keys that begin so, and are remembered since their copies went bad.
+    std::vector<std::string> lost(const std::string& prefix) const;
     std::uint64_t lost_bytes() const { return lost_bytes_; }
 
     // ---- leaving -----------------------------------------------------------------------------

@@ -87,6 +87,8 @@ class Store {
     bool is_being_written(const std::string& key);
     // Why it is: NotFound, Dropped, or Damaged if there was a copy that went bad.
     Status absent(const std::string& key);
+    // Keys that begin so, and whose copies went bad.
+    std::vector<std::string> lost(const std::string& prefix);
     // The file behind an object. If it is gone, cut short or cannot be read the object counts as
     // lost from then on.
     Result<Fd> open_file(const ObjectPtr& object);

@@ -35,6 +35,11 @@ void Store::remove_file(const Object& object) {
     room_.notify_all();
 }
 
+std::vector<std::string> Store::lost(const std::string& prefix) {
+    Lock lock(mutex_);
+    return index_.lost(prefix);
+}
+
 Status Store::absent(const std::string& key) {
     Lock lock(mutex_);
     return index_.absent(key);

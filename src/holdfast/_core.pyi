@@ -210,13 +210,14 @@ class AgentClient:
     def close(self) -> None:
         """Close the connections that are idle; the next request opens new ones."""
 
-    def boxes(self, address: str, itemsize: int, entries: Sequence[tuple[bytes, int, Sequence[int], Sequence[int], Sequence[int]]], *, local: bool = False, member: int = 0, deadline: float = 5.0) -> list[memoryview | list[tuple[tuple[int, ...], tuple[int, ...], int, int]] | None]:
+    def boxes(self, address: str, itemsize: int, entries: Sequence[tuple[bytes, int, Sequence[int], Sequence[int], Sequence[int]]], *, local: bool = False, member: int = 0, deadline: float = 5.0) -> list[memoryview | list[tuple[tuple[int, ...], tuple[int, ...], int, int]] | int]:
         """
         Elements of cells, put together from the pieces that an agent has.
 
         An entry is the head of the cell's keys, a version, and the starts, counts and steps of what is wanted,
-        relative to the cell. For each comes None, if the agent has not all between the first element and the
-        last; its bytes in C order, verified; or, if `local`, perhaps its pieces as starts, counts, a descriptor
+        relative to the cell. For each comes a number, if the agent has not all between the first element and the
+        last: 0, it has nothing of it; 2, something of it went bad there; else one that is the same for the same
+        parts. Otherwise come its bytes in C order, verified; or, if `local`, perhaps its pieces as starts, counts, a descriptor
         and the size: the caller closes them, and of two that overlap the later counts. If one is not
         there and another than `member` lives at the address: Unavailable.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -109,6 +110,85 @@ def test_when_all_holders_of_a_cell_are_dead_they_are_named(
         assert "node-2" in str(told.value)
     for cell in kept:
         assert same(space.get("T", 0, cell.box), WHOLE[cell.box].copy())
+
+
+def damage(cluster: holdfast.LocalCluster, node: int) -> None:
+    """Change some bytes of each piece that a node has in a file."""
+    for path in cluster.nodes[node].tiers.in_memory():
+        os.chmod(path, 0o600)
+        with open(path, "r+b") as file:
+            file.seek(12_345)
+            file.write(b"EVIL")
+
+
+@pytest.mark.parametrize("reader", [0, 1, 2, 3])
+def test_copies_that_went_bad_are_not_read_even_on_their_own_node(
+    cluster: holdfast.LocalCluster, space: Space, reader: int
+) -> None:
+    space.define("T", WHOLE.shape, "f8", survive=1, cell=(40, 40, 40))
+    space.put("T", 0, WHOLE)
+    (cell,) = space.cells("T")
+    damage(cluster, int(cell.nodes[0].removeprefix("node-")))
+    with cluster.connect(reader) as job:
+        for _ in range(3):
+            assert same(job.space("run").get("T", 0), WHOLE)
+
+
+def test_what_went_bad_was_put_all_the_same(cluster: holdfast.LocalCluster, space: Space) -> None:
+    space.define("T", WHOLE.shape, "f8", survive=0, cell=(40, 40, 40))
+    space.put("T", 0, WHOLE)
+    (cell,) = space.cells("T")
+    damage(cluster, int(cell.nodes[0].removeprefix("node-")))
+    for _ in range(3):
+        with pytest.raises(Unavailable, match=rf"{cell.nodes[0]} \(a copy was damaged\)"):
+            space.get("T", 0)
+    with pytest.raises(NotYet):
+        space.get("T", 1)
+
+
+def test_what_was_put_while_its_owner_counted_as_dead_is_found(
+    cluster: holdfast.LocalCluster, space: Space
+) -> None:
+    define(space, survive=0)
+    cluster.stop(2)
+    space.put("T", 0, WHOLE)  # others stand in
+    cluster.resume(2)
+    routing = space._connection.routing
+    for _ in range(200):
+        try:
+            assert same(space.get("T", 0), WHOLE)
+        except Unavailable:
+            assert not {"node-2"}.isdisjoint({one.node for one in routing.lost})
+        space._connection.refresh()
+
+
+def test_parts_on_different_nodes_are_not_called_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOLDFAST_PROBE_PERIOD", "0.1 s")
+    monkeypatch.setenv("HOLDFAST_RESTORE_RATE", "20 KiB/s")
+    with (
+        holdfast.local_cluster(nodes=4, memory="64 MiB", disk="64 MiB") as cluster,
+        cluster.connect() as job,
+    ):
+        space, values = job.space("run"), np.random.default_rng(1).random((64, 64, 64))
+        space.define("T", (256, 64, 64), "f8", survive=1, cell=(64, 64, 64))
+        cell = next(one for one in space.cells("T") if "node-0" not in one.nodes)
+        first, second = (int(node.removeprefix("node-")) for node in cell.nodes)
+        low = cell.box[0].start
+        for away, rows in ((first, range(0, 32, 2)), (second, range(32, 64, 2))):
+            cluster.stop(away)
+            for row in rows:
+                space.put("T", 0, values[row : row + 2], at=(low + row, 0, 0))
+            cluster.resume(away)
+            wait_for(lambda: job._connection.refresh() or len(job.nodes) == 4, "it stays away")
+        for box in (np.s_[low : low + 32], np.s_[low + 32 : low + 64], np.s_[low : low + 64]):
+            for _ in range(10):
+                try:
+                    found = space.get("T", 0, (box,))
+                except Unavailable:
+                    continue
+                assert same(found, values[box.start - low : box.stop - low].copy())
 
 
 def test_puts_ride_through_the_death_of_an_owner(

@@ -192,7 +192,8 @@ def _dims(name: str, dims: Sequence[str] | None, count: int) -> tuple[str, ...]:
     if dims is None:
         return ()
     names = tuple(dims) if isinstance(dims, Sequence) else (dims,)
-    if not all(isinstance(one, str) and one for one in names) or len({*names}) != len(names):
+    valid = all(isinstance(one, str) and one.isprintable() and one for one in names)
+    if not valid or len({*names}) != len(names):
         raise BadInput(f"the dims of `{name}` are {dims!r}; use a different name for each")
     if len(names) != count:
         raise BadInput(f"`{name}` has {count} dimensions, but dims names {len(names)}: {dims!r}")

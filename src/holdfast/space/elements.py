@@ -96,32 +96,14 @@ def scatter(out: Array, part: CellPart, packed_part: Any) -> None:
     out[part.place] = np.frombuffer(packed_part, out.dtype).reshape(part.counts)
 
 
-def scatter_piece(out: Array, part: CellPart, piece: FilePiece) -> None:
-    """Put what a piece in a file has of a part where it belongs."""
-    sources, places = [], []
-    starts, counts, _, _ = piece
-    for want, n, step, place, start, count in zip(
-        part.starts, part.counts, part.steps, part.place, starts, counts, strict=True
-    ):
-        first = max(0, -((want - start) // step))
-        last = min(n, -((want - start - count) // step))
-        if first >= last:
-            return
-        begin = want - start
-        sources.append(slice(begin + first * step, begin + (last - 1) * step + 1, step))
-        places.append(slice(place.start + first, place.start + last))
-    out[tuple(places)] = mapped(piece, out.dtype)[tuple(sources)]
-
-
 def view_of(part: CellPart, pieces: Sequence[FilePiece], dtype: np.dtype[Any]) -> Array | None:
-    """Return a box that one of these pieces has all of, mapped; None: none has."""
-    for piece in pieces:
-        lows = [want - start for want, start in zip(part.starts, piece[0], strict=True)]
-        highs = [low + count for low, count in zip(lows, part.counts, strict=True)]
-        if min(lows) >= 0 and all(high <= n for high, n in zip(highs, piece[1], strict=True)):
-            here = tuple(map(slice, lows, highs))
-            return mapped(piece, np.dtype(f"V{dtype.itemsize}"))[here].view(dtype)
-    return None
+    """Return a box mapped, if there is just one piece of it; of several the later may count."""
+    if len(pieces) != 1:
+        return None
+    (piece,) = pieces
+    lows = [want - start for want, start in zip(part.starts, piece[0], strict=True)]
+    here = tuple(slice(low, low + n) for low, n in zip(lows, part.counts, strict=True))
+    return mapped(piece, np.dtype(f"V{dtype.itemsize}"))[here].view(dtype)
 
 
 def mapped(piece: FilePiece, dtype: np.dtype[Any]) -> Array:

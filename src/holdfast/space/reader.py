@@ -12,14 +12,14 @@ from ..client.connection import Connection
 from ..membership.view import Member
 from ..objects.requests import ObjectRequests
 from .description import Variable
-from .elements import Array, FilePiece, raw, scatter, scatter_piece, view_of
+from .elements import Array, FilePiece, raw, scatter, view_of
 from .layout import CellPart
 from .selection import Ranges, Region
 from .steps import FAILED, Answer, Question, ReadSteps, RoundStep
 from .streams import side_by_side
 
-#: What a member has of each part: nothing, its elements, or pieces in files of this host.
-Found = list[memoryview | list[FilePiece] | None]
+#: What a member has of each part: its elements, pieces in files of this host, or as in steps.py.
+Found = list[memoryview | list[FilePiece] | int]
 
 
 class Reader:
@@ -50,11 +50,13 @@ class Reader:
         if member is None or routing.address(member) != member.socket:
             return None
         try:
-            (found,) = answer = self._boxes(variable, version, member, parts)
+            (found,) = answer = self._boxes(variable, version, member, parts, local=True)
         except FAILED:
             return None
         try:
             return view_of(parts[0], found, variable.dtype) if isinstance(found, list) else None
+        except OSError:  # too many files are open, or mapped: it is copied then
+            return None
         finally:
             _close(answer)
 
@@ -63,26 +65,28 @@ class Reader:
             answer = self._boxes(variable, version, question.member, question.parts)
         except FAILED as error:
             return error.with_traceback(None)
-        try:
-            for part, found in zip(question.parts, answer, strict=True):
-                if isinstance(found, list):
-                    for piece in found:
-                        scatter_piece(out, part, piece)
-                elif found is not None:
-                    scatter(out, part, found)
-        finally:
-            _close(answer)
-        return [found is not None for found in answer]
+        told: list[bool | int] = []
+        for part, found in zip(question.parts, answer, strict=True):
+            if isinstance(found, memoryview):
+                scatter(out, part, found)
+            told.append(found if isinstance(found, int) else True)
+        return told
 
     def _boxes(
-        self, variable: Variable, version: int, member: Member, parts: Sequence[CellPart]
+        self,
+        variable: Variable,
+        version: int,
+        member: Member,
+        parts: Sequence[CellPart],
+        local: bool = False,
     ) -> Found:
+        """Ask for bytes, which the agent verifies, or for files, which nobody does."""
         address = self._connection.routing.address(member)
         answer = self._connection.client.boxes(
             address,
             variable.dtype.itemsize,
             [(part.head, version, part.starts, part.counts, part.steps) for part in parts],
-            local=address == member.socket,
+            local=local,
             member=member.number,
             deadline=self._connection.deadline,
         )
