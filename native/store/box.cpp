@@ -71,12 +71,11 @@ std::optional<Box> Region::bounds() const {
 Walk::Walk(const Region& region, const Box& box) : dimensions_(box.dimensions), sides_() {
     std::uint64_t here = 1, there = 1;  // how far one element is from the next in a dimension
     for (std::size_t d = dimensions_; d-- > 0;) {
-        auto [start, count] = region.box.sides[d];
+        std::uint64_t start = region.box.sides[d].start, count = region.box.sides[d].count;
         std::uint64_t step = region.steps[d];
         // How many elements of the region lie before a place.
         auto before = [&](std::uint64_t place) {
-            return place <= start ? 0
-                                  : std::min<std::uint64_t>(count, (place - start - 1) / step + 1);
+            return place <= start ? 0 : std::min(count, (place - start - 1) / step + 1);
         };
         std::uint64_t first = before(box.sides[d].start), stop = before(box.sides[d].stop());
         if (first >= stop) {
