@@ -159,7 +159,7 @@ void bind_placement(nb::module_& module) {
             [](SharedPlacement* self, const Ring& ring, std::vector<std::uint64_t> numbers,
                std::vector<std::string> addresses, std::uint64_t identity,
                std::vector<std::string> racks, std::optional<Ring> with_lost,
-               std::vector<SlotTable> tables, WindowTable windows) {
+               std::vector<SlotTable> tables, std::optional<WindowTable> windows) {
                 std::set<std::string> prefixes;
                 for (auto& table : tables)
                     if (!prefixes.insert(table.prefix).second)
@@ -170,18 +170,19 @@ void bind_placement(nb::module_& module) {
                         refuse(std::to_string(count) + " members for the " +
                                std::to_string(ring.nodes().size()) +
                                " nodes of the ring; give one for each");
-                new (self) SharedPlacement{Placement::make(
-                    ring, std::move(numbers), std::move(addresses), identity, std::move(racks),
-                    std::move(with_lost), std::move(tables), std::move(windows))};
+                new (self) SharedPlacement{
+                    Placement::make(ring, std::move(numbers), std::move(addresses), identity,
+                                    std::move(racks), std::move(with_lost), std::move(tables),
+                                    std::move(windows).value_or(WindowTable()))};
             },
             "ring"_a, "numbers"_a, "addresses"_a, nb::kw_only(), "identity"_a,
             "racks"_a = std::vector<std::string>(), "with_lost"_a = nb::none(),
-            "tables"_a = std::vector<SlotTable>(), "windows"_a = WindowTable(),
+            "tables"_a = std::vector<SlotTable>(), "windows"_a = nb::none(),
             nb::sig("def __init__(self, ring: Ring, numbers: collections.abc.Sequence[int], "
                     "addresses: collections.abc.Sequence[str], *, identity: int, racks: "
                     "collections.abc.Sequence[str] = (), with_lost: Ring | None = None, tables: "
-                    "collections.abc.Sequence[SlotTable] = (), windows: WindowTable = ...) -> "
-                    "None"))
+                    "collections.abc.Sequence[SlotTable] = (), windows: WindowTable | None = "
+                    "None) -> None"))
         .def_prop_ro(
             "ring", [](const SharedPlacement& self) { return &self.placement->ring; },
             nb::rv_policy::reference_internal, "Of those who live.")

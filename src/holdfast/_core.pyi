@@ -67,7 +67,7 @@ class Placement:
     others.
     """
 
-    def __init__(self, ring: Ring, numbers: Sequence[int], addresses: Sequence[str], *, identity: int, racks: Sequence[str] = (), with_lost: Ring | None = None, tables: Sequence[SlotTable] = (), windows: WindowTable = ...) -> None: ...
+    def __init__(self, ring: Ring, numbers: Sequence[int], addresses: Sequence[str], *, identity: int, racks: Sequence[str] = (), with_lost: Ring | None = None, tables: Sequence[SlotTable] = (), windows: WindowTable | None = None) -> None: ...
 
     @property
     def ring(self) -> Ring:
