@@ -1,7 +1,6 @@
 // Pieces, and a plain model of what is to come of them.
 #pragma once
 
-#include <cstdio>
 #include <random>
 
 #include "store/piece.hpp"
@@ -14,12 +13,12 @@ inline std::string head_of(const std::vector<Node*>& owners, const std::string& 
     auto placement = owners.front()->agent().placement().get();
     std::vector<std::uint64_t> wanted;
     for (Node* owner : owners) wanted.push_back(owner->number);
-    for (unsigned i = 0; i < 100'000; ++i) {
-        char roster[9];
-        std::snprintf(roster, sizeof roster, "%08x", i);
-        std::string head = std::string(kSpacePrefix) + roster + "/run:T/3+1/0.0/" + cell;
-        if (placement->owners(head, wanted.size()) == wanted) return head;
-    }
+    for (std::string roster : kRosters)
+        for (std::size_t start = 0; start < placement->numbers.size(); ++start) {
+            std::string head = std::string(kSpacePrefix) + roster + "/run:T/1+1/" +
+                               std::to_string(start) + ".0/" + cell;
+            if (placement->owners(head, wanted.size()) == wanted) return head;
+        }
     FAIL("no cell belongs to these owners; do they agree?");
     return {};
 }

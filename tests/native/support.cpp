@@ -195,13 +195,20 @@ void agree(const std::vector<Node*>& nodes, std::uint64_t identity) {
     for (Node* node : nodes) members[node->name()] = node;
     std::vector<std::string> names, addresses;
     std::vector<std::uint64_t> numbers;
+    std::vector<WindowMember> standing;
     for (auto& [name, node] : members) {
         names.push_back(name);
         numbers.push_back(node->number);
         addresses.push_back(node->tcp);
+        standing.push_back({node->number, name, "", "", "compute"});
     }
+    // Of up to three nodes any two follow one another in one of these.
+    std::vector<Roster> rosters{{kRosters[0], names, "compute"}, {kRosters[1], names, "compute"}};
+    std::ranges::reverse(rosters[1].nodes);
     for (Node* node : nodes)
-        node->agent().set_placement(Placement::make(Ring(names, 64), numbers, addresses, identity));
+        node->agent().set_placement(Placement::make(Ring(names, 64), numbers, addresses, identity,
+                                                    {}, std::nullopt, {},
+                                                    WindowTable(rosters, standing)));
 }
 
 std::string key_of(const std::vector<Node*>& owners, const std::string& stem) {

@@ -100,7 +100,8 @@ class Node {
     std::unique_ptr<Agent> agent_;
 };
 
-// One view for all of them.
+// One view for all of them, with these rosters.
+constexpr const char* kRosters[] = {"00000000", "00000001"};
 void agree(const std::vector<Node*>& nodes, std::uint64_t identity = 1);
 // A key that belongs to exactly these, in this order, once they agree.
 std::string key_of(const std::vector<Node*>& owners, const std::string& stem = "key");
