@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.waits import wait_for
 
 import holdfast
 from holdfast.client.events import line
@@ -138,11 +139,18 @@ def test_an_agent_whose_wall_clock_is_set_dies_of_nothing_and_serves_nothing_sta
     root.mkdir()
     with holdfast.local_cluster(nodes=2, file_settled="0 s", probe_period="0.5 s") as cluster:
         cluster.kill(1)
+        with cluster.connect(0) as job:
+            wait_for(lambda: job._connection.refresh() or len(job.nodes) == 1, "it does not die")
         clocks.set(3600)
         with monkeypatch.context() as patch:
             for name, value in clocks.variables.items():
                 patch.setenv(name, value)
             cluster.restart(1)
+
+        def told() -> set[str]:
+            return {event.node for event in cluster.story() if event.kind == "died"}
+
+        wait_for(lambda: told() == {"node-0", "node-1"}, "not both know that node-1 died")
         begin = time.clock_gettime(time.CLOCK_BOOTTIME)
         started = {event.node: event.time for event in cluster.story() if event.kind == "started"}
         assert started["node-1"] - started["node-0"] > 3000, "it has no clock of its own"
