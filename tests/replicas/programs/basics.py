@@ -16,7 +16,7 @@ import pytest
 from mpi4py import MPI
 
 from holdfast.errors import BadInput
-from holdfast.replicas import Replicas, exchange, layout, rendezvous, version
+from holdfast.replicas import Replicas, layout, rendezvous, version, wire
 from holdfast.replicas.load import Load
 
 comm = MPI.COMM_WORLD
@@ -179,7 +179,7 @@ def mistakes() -> None:
 
 
 if sys.argv[1:] == ["many"]:
-    exchange._RADIX, rendezvous._FEW_RANKS = 2, 1
+    wire._RADIX, rendezvous._FEW_RANKS = 2, 1
     layout.TABULATED = version.TABULATED = 0
 round_trips(permute=True, distribution="A")
 round_trips(permute=False, distribution="B")

@@ -22,7 +22,7 @@ from mpi4py import MPI
 
 from holdfast import mpi
 from holdfast.errors import RanksFailed
-from holdfast.replicas import Replicas, exchange
+from holdfast.replicas import Replicas, wire
 from holdfast.replicas.wire import Wire
 
 CALLS = ("submit", "load", "restore", "recover")
@@ -135,7 +135,7 @@ class Schedule:
         self._key = [seed, number]
         rng = np.random.default_rng(self._key)
         size = comm.size
-        exchange._RADIX = 3 if number % 2 else 64  # they meet as few ranks do, and as many do
+        wire._RADIX = 3 if number % 2 else 64  # they meet as few ranks do, and as many do
         self.copies = int(rng.integers(2, min(4, size) + 1))
         self.block = None if rng.random() < 0.3 else int(rng.choice([1, 16, 64, 200]))
         large = self.block == 64 and rng.random() < 0.5
